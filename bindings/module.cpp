@@ -1,0 +1,7 @@
+#include "register.h"
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "Native core of docofl_codec.";
+  register_errors(module);
+  register_codec(module);
+}

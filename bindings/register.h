@@ -1,0 +1,7 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+// One function a file; module.cpp calls them in order.
+void register_errors(pybind11::module_& module);
+void register_codec(pybind11::module_& module);

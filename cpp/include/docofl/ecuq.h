@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "docofl/frame.h"
+#include "docofl/tensor.h"
+
+// Entropy-Constrained Uniform Quantization (algorithm 3 of the DoCoFL paper) with real bytes.
+namespace docofl {
+
+enum class Budget {
+  kBytes,    // the frame's bytes meet the budget (docs/format.md, section 5)
+  kEntropy,  // the paper's rule: the entropy of the quantized values meets it
+};
+
+struct EcuqOptions {
+  double bits = 2.0;
+  double tolerance = 0.01;  // how far below the budget, in bits a coordinate, a search may stop
+  Budget budget = Budget::kBytes;
+  int threads = 0;  // 0: as many as OpenMP would use; never changes a byte
+};
+
+// Everything that is decided before the first byte is written.
+class EcuqPlan {
+ public:
+  struct Impl;
+  explicit EcuqPlan(std::unique_ptr<Impl> impl);
+  EcuqPlan(EcuqPlan&&) noexcept;
+  EcuqPlan& operator=(EcuqPlan&&) noexcept;
+  ~EcuqPlan();
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// Finds the levels and the code for `tensor`. Extra memory is about 2 % of the input plus a sample of at
+// most half a megabyte. Throws Error(kInvalidInput) for values that are not finite (or, in
+// float64, beyond float32) and for options out of range.
+EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const EcuqOptions& options);
+
+// Exact size in bytes of the frame that ecuq_encode will write.
+std::size_t encoded_size(const EcuqPlan& plan);
+
+// Writes a whole frame of encoded_size(plan) bytes. Throws Error(kInvalidInput) when the tensor is
+// no longer the one that was planned for; `out` then holds no valid frame.
+void ecuq_encode(const EcuqPlan& plan, const TensorView& tensor, int threads, std::uint8_t* out);
+
+// What the parameters of an ECUQ payload say, without decoding it.
+struct EcuqInfo {
+  bool explicit_levels = false;
+  std::uint32_t num_levels = 0;    // K, or the number of explicit levels
+  std::uint32_t coded_levels = 0;  // W
+  std::uint32_t tuple_size = 0;    // t
+  std::uint32_t raw_bits = 0;      // r
+  std::uint64_t num_outliers = 0;
+  float x_min = 0, x_max = 0;
+  double step = 0;
+  double entropy = 0;
+};
+
+EcuqInfo ecuq_inspect(const Frame& frame);
+
+// Writes frame.size values, converted to out.dtype. Memory beyond `out` is one block of
+// symbols a thread and the directory. Throws Error(kCorruptFrame); `out` is then unspecified.
+void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads);
+
+}  // namespace docofl

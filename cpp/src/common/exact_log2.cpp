@@ -1,0 +1,41 @@
+#include "common/exact_log2.h"
+
+#include <cstring>
+
+namespace docofl {
+namespace {
+
+// 2^-exponent for 0 <= exponent <= 63, exactly.
+double power_of_half(int exponent) {
+  const std::uint64_t bits = static_cast<std::uint64_t>(1023 - exponent) << 52;
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+double exact_log2(std::uint64_t value) {
+  // value = mantissa * 2^exponent with mantissa in [sqrt(1/2), sqrt(2)].
+  int exponent = 0;
+  for (int half = 32; half > 0; half /= 2) {
+    if (value >> exponent >> half) exponent += half;
+  }
+  double mantissa = static_cast<double>(value) * power_of_half(exponent);
+  if (mantissa > 1.4142135623730951) {
+    mantissa *= 0.5;
+    ++exponent;
+  }
+  // ln(mantissa) = 2 atanh(z) with z = (mantissa - 1) / (mantissa + 1), |z| < 0.172: the series up
+  // to z^21 leaves less than 2^-57.
+  constexpr double kSeries[] = {1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
+                                1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
+  constexpr double kTwoOverLn2 = 2.8853900817779268;
+  const double z = (mantissa - 1.0) / (mantissa + 1.0);
+  const double z2 = z * z;
+  double sum = 0.0;
+  for (const double coefficient : kSeries) sum = sum * z2 + coefficient;
+  return exponent + kTwoOverLn2 * z * sum;
+}
+
+}  // namespace docofl

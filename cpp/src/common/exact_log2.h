@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstdint>
+
+namespace docofl {
+
+// log2 of a positive integer from additions, multiplications and one division in a fixed order:
+// the same double on every machine, exact for powers of two, within 4 ulp elsewhere. The C
+// library's log2 may differ in the last bit between systems and so change a level count.
+double exact_log2(std::uint64_t value);
+
+}  // namespace docofl

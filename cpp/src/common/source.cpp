@@ -1,0 +1,133 @@
+#include "common/source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/checked.h"
+#include "common/parallel.h"
+#include "docofl/error.h"
+#include "kernels/kernels.h"
+
+namespace docofl {
+namespace {
+
+constexpr std::size_t kPiece = 4096;                // values converted at a time
+constexpr std::size_t kStripe = 1 << 16;            // values a thread takes at a time
+constexpr std::int32_t kLargestKey = 0x7f7fffff;    // order key of FLT_MAX
+constexpr std::int32_t kSmallestKey = -0x7f800000;  // order key of -FLT_MAX
+
+float key_to_float(std::int32_t key) {
+  const std::int32_t bits = key ^ ((key >> 31) & 0x7fffffff);
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+double value_at(const TensorView& tensor, std::size_t i) {
+  if (tensor.dtype == DType::kFloat64) return static_cast<const double*>(tensor.data)[i];
+  float scratch;
+  return *load_values(tensor, i, 1, &scratch);
+}
+
+void report_bad_values(const TensorView& tensor) {
+  std::size_t bad = 0;
+  std::size_t first = 0;
+  float scratch[kPiece];
+  for (std::size_t begin = 0; begin < tensor.size; begin += kPiece) {
+    const std::size_t count = tensor.size - begin < kPiece ? tensor.size - begin : kPiece;
+    const float* values = load_values(tensor, begin, count, scratch);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (std::isfinite(values[i])) continue;
+      if (bad++ == 0) first = begin + i;
+    }
+  }
+  if (bad == 0) return;
+  const double value = value_at(tensor, first);
+  throw Error(ErrorKind::kInvalidInput,
+              "tensor: found " + std::to_string(bad) + " value(s) that are not finite in float32, the first is " +
+                  (std::isfinite(value) ? "beyond float32's range: " + std::to_string(value)
+                                        : std::to_string(value)) +
+                  " at flat index " + std::to_string(first) + ", expected none");
+}
+
+}  // namespace
+
+const float* load_values(const TensorView& tensor, std::size_t begin, std::size_t count,
+                         float* scratch) {
+  switch (tensor.dtype) {
+    case DType::kFloat32:
+      return static_cast<const float*>(tensor.data) + begin;
+    case DType::kFloat64:
+      kernels().from_float64(static_cast<const double*>(tensor.data) + begin, count, scratch);
+      break;
+    case DType::kFloat16:
+      kernels().from_float16(static_cast<const std::uint16_t*>(tensor.data) + begin, count, scratch);
+      break;
+    case DType::kBFloat16:
+      kernels().from_bfloat16(static_cast<const std::uint16_t*>(tensor.data) + begin, count,
+                              scratch);
+      break;
+  }
+  return scratch;
+}
+
+void store_values(const float* values, std::size_t count, const MutableTensorView& out,
+                  std::size_t begin) {
+  switch (out.dtype) {
+    case DType::kFloat32:
+      std::memcpy(static_cast<float*>(out.data) + begin, values, count * sizeof(float));
+      break;
+    case DType::kFloat64:
+      kernels().to_float64(values, count, static_cast<double*>(out.data) + begin);
+      break;
+    case DType::kFloat16:
+      kernels().to_float16(values, count, static_cast<std::uint16_t*>(out.data) + begin);
+      break;
+    case DType::kBFloat16:
+      kernels().to_bfloat16(values, count, static_cast<std::uint16_t*>(out.data) + begin);
+      break;
+  }
+}
+
+ValueRange value_range(const TensorView& tensor, int threads) {
+  const std::size_t stripes = divide_up(tensor.size, kStripe);
+  struct Keys {
+    std::int32_t lo = INT32_MAX;
+    std::int32_t hi = INT32_MIN;
+  };
+  std::vector<Keys> found(num_workers(stripes, threads));
+  parallel_for(stripes, threads, [&](std::size_t stripe, int worker) {
+    float scratch[kPiece];
+    Keys keys = found[worker];
+    const std::size_t end = std::min(tensor.size, (stripe + 1) * kStripe);
+    for (std::size_t begin = stripe * kStripe; begin < end; begin += kPiece) {
+      const std::size_t count = end - begin < kPiece ? end - begin : kPiece;
+      kernels().key_range(load_values(tensor, begin, count, scratch), count, &keys.lo, &keys.hi);
+    }
+    found[worker] = keys;
+  });
+  Keys all;
+  for (const Keys& keys : found) {
+    all.lo = std::min(all.lo, keys.lo);
+    all.hi = std::max(all.hi, keys.hi);
+  }
+  if (all.lo < kSmallestKey || all.hi > kLargestKey) report_bad_values(tensor);
+  return {key_to_float(all.lo), key_to_float(all.hi)};
+}
+
+void check_finite(const TensorView& tensor, int threads) {
+  if (tensor.size == 0) return;
+  if (tensor.dtype != DType::kFloat64) {
+    value_range(tensor, threads);
+    return;
+  }
+  const double* values = static_cast<const double*>(tensor.data);
+  for (std::size_t i = 0; i < tensor.size; ++i) {
+    if (!std::isfinite(values[i])) report_bad_values(tensor);
+  }
+}
+
+}  // namespace docofl

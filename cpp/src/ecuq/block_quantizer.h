@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "docofl/tensor.h"
+#include "ecuq/levels.h"
+
+namespace docofl {
+
+struct Outlier {
+  std::uint16_t position;  // in its block
+  std::int32_t level;
+};
+
+// Scratch and result of one block: code symbols of all streams in order, raw bits, outliers.
+class BlockSymbols {
+ public:
+  std::vector<std::uint8_t> coded;  // coded levels
+  std::vector<std::uint32_t> raw;
+  std::vector<Outlier> outliers;
+  std::vector<std::uint8_t> symbols;  // of tuples; unused when there is one level a word
+  std::vector<float> values;
+  std::vector<std::int32_t> levels;
+};
+
+// Finds the rank of a value among at most 256 by its bit pattern.
+class ValueRanks {
+ public:
+  explicit ValueRanks(const std::vector<float>& values);
+  // Rank of the value, or -1.
+  int find(float value) const;
+
+ private:
+  struct Slot {
+    std::uint32_t bits;
+    std::int16_t rank;
+  };
+  std::array<Slot, 1024> slots_;
+};
+
+// Turns values into code symbols, a block at a time.
+class BlockQuantizer {
+ public:
+  BlockQuantizer(const Levels& levels, const Layout& layout);
+
+  // Quantizes tensor[begin, begin + count) and returns the block's code symbols, which live in
+  // `block`: ceil(count / tuple) of them, each below layout.alphabet(). Throws Error(kInvalidInput) for a value that is not
+  // among explicit levels.
+  const std::uint8_t* run(const TensorView& tensor, std::size_t begin, std::size_t count,
+                          BlockSymbols* block) const;
+
+ private:
+  void quantize_grid(const float* values, std::size_t offset, std::size_t count,
+                     BlockSymbols* block) const;
+  void quantize_explicit(const float* values, std::size_t offset, std::size_t count,
+                         BlockSymbols* block) const;
+
+  Levels levels_;
+  Layout layout_;
+  GridParams grid_{};
+  ValueRanks ranks_;
+};
+
+}  // namespace docofl

@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/byte_io.h"
+#include "common/parallel.h"
+#include "common/source.h"
+#include "docofl/ecuq.h"
+#include "docofl/error.h"
+#include "ecuq/blocks.h"
+#include "ecuq/payload.h"
+#include "entropy/huffman_decoder.h"
+
+namespace docofl {
+namespace {
+
+constexpr std::size_t kPiece = 4096;  // values reconstructed at a time
+
+struct DecodeScratch {
+  std::vector<std::uint8_t> coded;
+  std::vector<std::uint8_t> packed;
+  std::vector<std::uint32_t> raw;
+  std::vector<float> values;
+};
+
+class BlockDecoder {
+ public:
+  BlockDecoder(const Frame& frame, const PayloadHeader& header)
+      : frame_(frame), header_(header) {
+    const Layout& layout = header.layout;
+    if (!header.levels.is_explicit()) grid_ = make_grid(header.levels);
+    if (layout.alphabet() > 1) {
+      huffman_.emplace(header.lengths, layout.num_coded, layout.tuple,
+                       divide_up(frame.size, layout.tuple));
+    }
+  }
+
+  void decode(std::size_t block, const MutableTensorView& out, DecodeScratch* scratch) const {
+    const std::size_t length = block_length(frame_.size, block);
+    const std::uint8_t* next = frame_.payload.data + header_.block_offsets[block];
+    next = decode_streams(block, length, next, scratch);
+    next = reconstruct(block, length, next, out, scratch);
+    if (header_.has_outliers) restore_outliers(block, length, next, out);
+  }
+
+ private:
+  [[noreturn]] void corrupt(std::size_t block, const char* what) const {
+    throw Error(ErrorKind::kCorruptFrame, "ECUQ block " + std::to_string(block) + ": " + what);
+  }
+
+  // SAFETY: read_directory made sure that all parts of the block lie inside the payload.
+  const std::uint8_t* decode_streams(std::size_t block, std::size_t length,
+                                     const std::uint8_t* next, DecodeScratch* scratch) const {
+    const unsigned tuple = header_.layout.tuple;
+    scratch->coded.resize(std::max(scratch->coded.size(), length + tuple + 8));
+    if (!huffman_) {
+      std::memset(scratch->coded.data(), 0, length);
+      return next;
+    }
+    const StreamSplit split = split_streams(length, tuple);
+    ByteView streams[kHuffmanStreams];
+    for (int s = 0; s < split.count; ++s) {
+      streams[s] = {next, header_.stream_sizes[block * kHuffmanStreams + static_cast<std::size_t>(s)]};
+      next += streams[s].size;
+    }
+    std::uint8_t* const coded = scratch->coded.data();
+    if (!huffman_->decode(streams, split.words, split.count, coded)) {
+      corrupt(block, "a stream does not end with its last code word and zero bits");
+    }
+    for (std::size_t i = length; i % tuple != 0; ++i) {
+      if (coded[i] != 0) corrupt(block, "expected level 0 after the last coordinate");
+    }
+    return next;
+  }
+
+  const std::uint8_t* reconstruct(std::size_t block, std::size_t length, const std::uint8_t* next,
+                                  const MutableTensorView& out, DecodeScratch* scratch) const {
+    const unsigned raw_bits = header_.layout.raw_bits;
+    const bool is_direct = out.dtype == DType::kFloat32;
+    if (!is_direct) scratch->values.resize(kPiece);
+    const std::size_t raw_bytes = divide_up(length * raw_bits, 8);
+    for (std::size_t begin = 0; begin < length; begin += kPiece) {
+      const std::size_t count = std::min(kPiece, length - begin);
+      const std::size_t place = block_begin(block) + begin;
+      float* values = is_direct ? static_cast<float*>(out.data) + place : scratch->values.data();
+      const std::uint8_t* coded = scratch->coded.data() + begin;
+      if (header_.levels.is_explicit()) {
+        kernels().look_up(header_.levels.explicit_values.data(), coded, count, values);
+      } else if (raw_bits == 0) {
+        kernels().reconstruct(grid_, header_.layout.base, coded, count, values);
+      } else {
+        // A copy with room behind it, since unpacking reads beyond the last bits. kPiece * raw_bits is a
+        // whole number of bytes.
+        const std::size_t bytes = divide_up(count * raw_bits, 8);
+        scratch->packed.resize(kPiece * kMaxRawBits / 8 + 8);
+        scratch->raw.resize(kPiece);
+        std::memcpy(scratch->packed.data(), next + begin * raw_bits / 8, bytes);
+        kernels().unpack_raw(scratch->packed.data(), count, raw_bits, scratch->raw.data());
+        kernels().reconstruct_raw(grid_, header_.layout.base, raw_bits, coded, scratch->raw.data(), count, values);
+      }
+      if (!is_direct) store_values(values, count, out, place);
+    }
+    if (length * raw_bits % 8 != 0 && next[raw_bytes - 1] >> (length * raw_bits % 8) != 0) {
+      corrupt(block, "expected zero bits after the raw bits");
+    }
+    return next + raw_bytes;
+  }
+
+  void restore_outliers(std::size_t block, std::size_t length, const std::uint8_t* next,
+                        const MutableTensorView& out) const {
+    const WindowParams window = header_.layout.window();
+    std::int64_t previous = -1;
+    for (std::uint32_t i = 0; i < header_.block_outliers[block]; ++i, next += kOutlierBytes) {
+      const std::size_t position = load_le<std::uint16_t>(next);
+      const std::uint32_t level = load_le<std::uint32_t>(next + 2);
+      if (static_cast<std::int64_t>(position) <= previous || position >= length) {
+        corrupt(block, "outliers: expected increasing positions inside the block");
+      }
+      previous = static_cast<std::int64_t>(position);
+      const std::int64_t place = static_cast<std::int64_t>(level) - window.base;
+      if (level >= static_cast<std::uint32_t>(header_.levels.num_levels) ||
+          (place >= 0 && place < window.span)) {
+        corrupt(block, "outliers: expected a level of the grid outside the coded window");
+      }
+      const std::uint8_t first = 0;
+      float value;
+      kernels().reconstruct(grid_, static_cast<std::int32_t>(level), &first, 1, &value);
+      store_values(&value, 1, out, block_begin(block) + position);
+    }
+  }
+
+
+  const Frame& frame_;
+  const PayloadHeader& header_;
+  GridParams grid_{};
+  std::optional<HuffmanDecoder> huffman_;
+};
+
+}  // namespace
+
+EcuqInfo ecuq_inspect(const Frame& frame) {
+  const PayloadHeader header = read_payload_header(frame);
+  EcuqInfo info;
+  if (frame.size == 0) return info;
+  info.explicit_levels = header.levels.is_explicit();
+  info.num_levels = static_cast<std::uint32_t>(header.levels.num_levels);
+  info.coded_levels = header.layout.num_coded;
+  info.tuple_size = header.layout.tuple;
+  info.raw_bits = header.layout.raw_bits;
+  for (const std::uint32_t outliers : header.block_outliers) info.num_outliers += outliers;
+  info.x_min = header.levels.x_min;
+  info.x_max = header.levels.x_max;
+  info.step = info.explicit_levels ? 0 : make_grid(header.levels).step;
+  info.entropy = header.entropy;
+  return info;
+}
+
+void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) {
+  const PayloadHeader header = read_payload_header(frame);
+  if (frame.size == 0) return;
+  const BlockDecoder decoder(frame, header);
+  const std::size_t blocks = num_blocks(frame.size);
+  std::vector<DecodeScratch> scratch(num_workers(blocks, threads));
+  parallel_for(blocks, threads, [&](std::size_t block, int worker) {
+    decoder.decode(block, out, &scratch[worker]);
+  });
+}
+
+}  // namespace docofl

@@ -1,0 +1,232 @@
+#include "ecuq/payload.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "common/byte_io.h"
+#include "common/checked.h"
+#include "docofl/error.h"
+#include "ecuq/blocks.h"
+
+namespace docofl {
+namespace {
+
+constexpr std::uint8_t kCoderHuffman = 0;
+constexpr std::uint8_t kModeExplicit = 0x01;
+constexpr std::uint8_t kModeOutliers = 0x02;
+constexpr std::size_t kCommonBytes = 9;
+constexpr std::size_t kUniformBytes = 16;
+
+std::size_t directory_entry_bytes(int streams, bool has_outliers) {
+  return 2 * static_cast<std::size_t>(streams) + (has_outliers ? 4 : 0);
+}
+
+std::size_t levels_bytes(const Levels& levels) {
+  return levels.is_explicit() ? 4 * levels.explicit_values.size() : kUniformBytes;
+}
+
+[[noreturn]] void corrupt(const std::string& message) {
+  throw Error(ErrorKind::kCorruptFrame, "ECUQ " + message);
+}
+
+std::uint32_t read_bounded(ByteReader* reader, const char* field, std::uint32_t value,
+                           std::uint32_t low, std::uint32_t high) {
+  if (value < low || value > high) {
+    corrupt(std::string(field) + " before payload byte " + std::to_string(reader->position()) + ": found " +
+            std::to_string(value) + ", expected " + std::to_string(low) + " to " +
+            std::to_string(high));
+  }
+  return value;
+}
+
+float read_finite(ByteReader* reader, const char* field) {
+  const float value = reader->read<float>(field);
+  if (!std::isfinite(value)) {
+    corrupt(std::string(field) + " before payload byte " + std::to_string(reader->position()) +
+            ": expected a finite number");
+  }
+  return value;
+}
+
+void read_uniform_levels(ByteReader* reader, PayloadHeader* header) {
+  Levels& levels = header->levels;
+  levels.x_min = read_finite(reader, "x_min");
+  levels.x_max = read_finite(reader, "x_max");
+  if (!(levels.x_min < levels.x_max)) corrupt("levels: expected x_min below x_max");
+  const auto num_levels = reader->read<std::uint32_t>("number of levels");
+  levels.num_levels = static_cast<std::int32_t>(
+      read_bounded(reader, "number of levels", num_levels, 1, kMaxLevels));
+  const auto base = reader->read<std::uint32_t>("base");
+  Layout& layout = header->layout;
+  const std::uint64_t last_start =
+      base + (static_cast<std::uint64_t>(layout.num_coded - 1) << layout.raw_bits);
+  if (last_start >= num_levels) {
+    corrupt("coded window: reaches level " + std::to_string(last_start) + ", expected below " +
+            std::to_string(num_levels));
+  }
+  layout.base = static_cast<std::int32_t>(base);
+}
+
+void read_explicit_levels(ByteReader* reader, PayloadHeader* header) {
+  std::vector<float>& values = header->levels.explicit_values;
+  for (unsigned i = 0; i < header->layout.num_coded; ++i) {
+    const float value = read_finite(reader, "level");
+    if (i > 0) {
+      const float previous = values.back();
+      const bool zeros = value == 0 && previous == 0 && std::signbit(previous) && !std::signbit(value);
+      if (!(previous < value) && !zeros) corrupt("explicit levels: expected increasing values");
+    }
+    values.push_back(value);
+  }
+  header->levels.x_min = values.front();
+  header->levels.x_max = values.back();
+  header->levels.num_levels = static_cast<std::int32_t>(values.size());
+}
+
+void read_directory(ByteReader* reader, const Frame& frame, PayloadHeader* header) {
+  const std::size_t size = frame.size;
+  const std::size_t blocks = num_blocks(size);
+  // Two bytes a block is the least; only then is it safe to reserve by the declared size.
+  if (blocks > reader->remaining() / 2) {
+    throw Error(ErrorKind::kTruncatedFrame,
+                "ECUQ directory: " + std::to_string(size) + " coordinates need " +
+                    std::to_string(blocks) + " entries, found " +
+                    std::to_string(reader->remaining()) + " bytes");
+  }
+  const bool coded = header->layout.alphabet() > 1;
+  header->stream_sizes.reserve(num_streams(size));
+  if (header->has_outliers) header->block_outliers.reserve(blocks);
+  header->block_offsets.reserve(blocks);
+  std::vector<std::size_t> bytes(blocks);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const std::size_t length = block_length(size, block);
+    const int streams = split_streams(length, header->layout.tuple).count;
+    for (int s = 0; s < streams; ++s) {
+      const auto stream_size = reader->read<std::uint16_t>("ECUQ directory");
+      if (!coded && stream_size != 0) corrupt("directory: expected empty streams for one code word");
+      header->stream_sizes.push_back(stream_size);
+    }
+    std::size_t outliers = 0;
+    if (header->has_outliers) {
+      const auto count = reader->read<std::uint32_t>("ECUQ directory");
+      outliers = read_bounded(reader, "outliers of a block", count, 0,
+                              static_cast<std::uint32_t>(length));
+      header->block_outliers.push_back(count);
+    }
+    bytes[block] = block_bytes(&header->stream_sizes[block * kHuffmanStreams], streams, length,
+                               header->layout.raw_bits, outliers);
+  }
+  std::size_t offset = reader->position();
+  for (std::size_t block = 0; block < blocks; ++block) {
+    header->block_offsets.push_back(offset);
+    offset += bytes[block];
+  }
+  if (offset != frame.payload.size) {
+    corrupt("blocks: the directory adds up to " + std::to_string(offset) + " bytes, expected " +
+            std::to_string(frame.payload.size));
+  }
+}
+
+}  // namespace
+
+std::size_t block_bytes(const std::uint16_t* stream_sizes, int streams, std::size_t length,
+                        unsigned raw_bits, std::size_t outliers) {
+  std::size_t bytes = divide_up(length * raw_bits, 8) + outliers * kOutlierBytes;
+  for (int s = 0; s < streams; ++s) bytes += stream_sizes[s];
+  return bytes;
+}
+
+std::size_t uncharged_bytes(const Levels& levels, bool has_outliers, std::size_t size) {
+  return kCommonBytes + (levels.is_explicit() ? 4 : kUniformBytes) +
+         directory_entry_bytes(split_streams(block_length(size, 0), 1).count, has_outliers);
+}
+
+std::size_t payload_size(const Levels& levels, const Layout& layout, const Coding& coding,
+                         std::uint64_t num_outliers, std::size_t size) {
+  if (size == 0) return 0;
+  const std::size_t alphabet = layout.alphabet();
+  std::size_t bytes = kCommonBytes + levels_bytes(levels) +
+                      (alphabet > 1 ? code_table_size(coding.lengths, alphabet) : 0) +
+                      num_outliers * kOutlierBytes;
+  for (std::size_t block = 0; block < num_blocks(size); ++block) {
+    const std::size_t length = block_length(size, block);
+    const int streams = split_streams(length, layout.tuple).count;
+    bytes += directory_entry_bytes(streams, num_outliers > 0) +
+             block_bytes(&coding.stream_sizes[block * kHuffmanStreams], streams, length,
+                         layout.raw_bits, 0);
+  }
+  return bytes;
+}
+
+std::uint8_t* write_payload_header(const Levels& levels, const Layout& layout, const Coding& coding,
+                                   const std::vector<std::uint32_t>& block_outliers,
+                                   bool has_outliers, std::size_t size, std::uint8_t* out) {
+  *out++ = kCoderHuffman;
+  *out++ = static_cast<std::uint8_t>((levels.is_explicit() ? kModeExplicit : 0) |
+                                     (has_outliers ? kModeOutliers : 0));
+  *out++ = static_cast<std::uint8_t>(layout.tuple);
+  *out++ = static_cast<std::uint8_t>(layout.raw_bits);
+  *out++ = static_cast<std::uint8_t>(layout.num_coded - 1);
+  out = write_le(out, static_cast<float>(coding.entropy));
+  if (levels.is_explicit()) {
+    for (const float value : levels.explicit_values) out = write_le(out, value);
+  } else {
+    out = write_le(out, levels.x_min);
+    out = write_le(out, levels.x_max);
+    out = write_le(out, static_cast<std::uint32_t>(levels.num_levels));
+    out = write_le(out, static_cast<std::uint32_t>(layout.base));
+  }
+  if (layout.alphabet() > 1) out = write_code_table(coding.lengths, layout.alphabet(), out);
+  for (std::size_t block = 0; block < num_blocks(size); ++block) {
+    const int streams = split_streams(block_length(size, block), layout.tuple).count;
+    for (int s = 0; s < streams; ++s) {
+      out = write_le(out, coding.stream_sizes[block * kHuffmanStreams + static_cast<std::size_t>(s)]);
+    }
+    if (has_outliers) out = write_le(out, block_outliers[block]);
+  }
+  return out;
+}
+
+PayloadHeader read_payload_header(const Frame& frame) {
+  PayloadHeader header;
+  if (frame.size == 0) {
+    if (frame.payload.size != 0) corrupt("payload: expected none for an empty tensor");
+    return header;
+  }
+  ByteReader reader(frame.payload);
+  const auto coder = reader.read<std::uint8_t>("coder");
+  if (coder != kCoderHuffman) {
+    throw Error(ErrorKind::kUnsupportedFrame,
+                "ECUQ coder: found " + std::to_string(coder) + ", expected 0 (Huffman)");
+  }
+  const auto mode = reader.read<std::uint8_t>("mode");
+  const bool is_explicit = mode & kModeExplicit;
+  header.has_outliers = mode & kModeOutliers;
+  if (mode > (kModeExplicit | kModeOutliers) || (is_explicit && header.has_outliers)) {
+    corrupt("mode: found " + std::to_string(mode) + ", expected 0, 1 or 2");
+  }
+  Layout& layout = header.layout;
+  layout.tuple = read_bounded(&reader, "tuple size", reader.read<std::uint8_t>("tuple size"), 1, kMaxTuple);
+  layout.raw_bits = read_bounded(&reader, "raw bits", reader.read<std::uint8_t>("raw bits"), 0,
+                                 layout.tuple > 1 || is_explicit ? 0 : kMaxRawBits);
+  layout.num_coded = 1u + reader.read<std::uint8_t>("coded levels");
+  if (layout.alphabet() > kMaxAlphabet || (layout.num_coded == 1 && layout.tuple > 1)) {
+    corrupt("code: " + std::to_string(layout.num_coded) + " levels in tuples of " +
+            std::to_string(layout.tuple) + ", expected at most 256 combinations, or one level alone");
+  }
+  header.entropy = read_finite(&reader, "entropy");
+  if (header.entropy < 0) corrupt("entropy: expected no negative number");
+  is_explicit ? read_explicit_levels(&reader, &header) : read_uniform_levels(&reader, &header);
+  if (layout.alphabet() > 1) {
+    const std::size_t start = reader.position();
+    std::size_t table_bytes = 0;
+    header.lengths = read_code_table({frame.payload.data + start, frame.payload.size - start},
+                                     layout.alphabet(), &table_bytes);
+    reader.take(table_bytes, "code table");
+  }
+  read_directory(&reader, frame, &header);
+  return header;
+}
+
+}  // namespace docofl

@@ -1,0 +1,239 @@
+#include "entropy/huffman.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/bit_io.h"
+#include "docofl/error.h"
+
+namespace docofl {
+namespace {
+
+constexpr int kFirstPreviousLength = 4;
+
+struct Leaf {
+  std::uint64_t count;
+  std::uint32_t symbol;
+};
+
+// Occurring symbols from rare to frequent. Sorting packed keys keeps the order total.
+std::size_t sorted_leaves(const SymbolCounts& counts, std::size_t alphabet,
+                          std::array<Leaf, kMaxAlphabet>* leaves) {
+  std::size_t used = 0;
+  for (std::size_t s = 0; s < alphabet; ++s) {
+    if (counts[s] > 0) (*leaves)[used++] = {counts[s], static_cast<std::uint32_t>(s)};
+  }
+  std::sort(leaves->begin(), leaves->begin() + used, [](const Leaf& a, const Leaf& b) {
+    return a.count != b.count ? a.count < b.count : a.symbol < b.symbol;
+  });
+  return used;
+}
+
+// Depths of an unlimited Huffman tree by the two-queue method (van Leeuwen, 1976): leaves come
+// sorted and inner nodes are born sorted. Returns the greatest depth.
+unsigned huffman_depths(const std::array<Leaf, kMaxAlphabet>& leaves, std::size_t used,
+                        std::array<unsigned, kMaxAlphabet>* depths) {
+  std::array<std::uint64_t, kMaxAlphabet> weight;       // of inner nodes
+  std::array<std::size_t, 2 * kMaxAlphabet> parent;     // leaves first, then inner nodes
+  std::array<unsigned, kMaxAlphabet> inner_depth;
+  std::size_t leaf = 0, inner = 0, made = 0;
+  const auto take = [&](std::size_t into) -> std::uint64_t {
+    if (leaf < used && (inner == made || leaves[leaf].count <= weight[inner])) {
+      parent[leaf] = into;
+      return leaves[leaf++].count;
+    }
+    parent[used + inner] = into;
+    return weight[inner++];
+  };
+  while (made + 1 < used) {
+    const std::uint64_t first = take(made);
+    const std::uint64_t second = take(made);
+    weight[made++] = first + second;
+  }
+  inner_depth[made - 1] = 0;
+  for (std::size_t i = made - 1; i-- > 0;) inner_depth[i] = inner_depth[parent[used + i]] + 1;
+  unsigned deepest = 0;
+  for (std::size_t i = 0; i < used; ++i) {
+    (*depths)[i] = inner_depth[parent[i]] + 1;
+    deepest = std::max(deepest, (*depths)[i]);
+  }
+  return deepest;
+}
+
+// Optimal lengths under a limit by package-merge (Larmore and Hirschberg, 1990). Level by level, packages of
+// the level below are merged with the leaves; a leaf's length is how often it is among the first
+// 2 * used - 2 items of the top level, counted by walking down.
+void limited_depths(const std::array<Leaf, kMaxAlphabet>& leaves, std::size_t used,
+                    unsigned max_length, std::array<unsigned, kMaxAlphabet>* depths) {
+  struct Level {
+    std::array<std::uint64_t, 2 * kMaxAlphabet> weight;
+    std::array<bool, 2 * kMaxAlphabet> is_leaf;
+    std::size_t size = 0;
+  };
+  std::vector<Level> levels(max_length);
+  for (unsigned depth = 0; depth < max_length; ++depth) {
+    Level& level = levels[depth];
+    const std::size_t packages = depth == 0 ? 0 : levels[depth - 1].size / 2;
+    std::size_t leaf = 0, package = 0;
+    while (leaf < used || package < packages) {
+      const std::uint64_t packed = package < packages ? levels[depth - 1].weight[2 * package] +
+                                                            levels[depth - 1].weight[2 * package + 1]
+                                                      : UINT64_MAX;
+      const bool take_leaf = leaf < used && leaves[leaf].count <= packed;
+      level.weight[level.size] = take_leaf ? leaves[leaf].count : packed;
+      level.is_leaf[level.size++] = take_leaf;
+      take_leaf ? ++leaf : ++package;
+    }
+  }
+  std::fill(depths->begin(), depths->begin() + used, 0u);
+  std::size_t items = 2 * used - 2;
+  for (unsigned depth = max_length; depth-- > 0;) {
+    std::size_t leaf = 0, packages = 0;
+    for (std::size_t i = 0; i < items; ++i) levels[depth].is_leaf[i] ? ++leaf : ++packages;
+    for (std::size_t i = 0; i < leaf; ++i) ++(*depths)[i];
+    items = 2 * packages;
+  }
+}
+
+std::uint32_t reverse_bits(std::uint32_t value, unsigned count) {
+  std::uint32_t reversed = 0;
+  for (unsigned i = 0; i < count; ++i) reversed |= ((value >> i) & 1) << (count - 1 - i);
+  return reversed;
+}
+
+// Signed differences as 0, 1, 2, 3, 4, ... for 0, +1, -1, +2, -2, ...
+std::uint32_t zigzag(int difference) {
+  return difference > 0 ? 2u * static_cast<std::uint32_t>(difference) - 1
+                        : 2u * static_cast<std::uint32_t>(-difference);
+}
+
+int unzigzag(std::uint32_t value) {
+  const int half = static_cast<int>((value + 1) / 2);
+  return value % 2 == 1 ? half : -half;
+}
+
+unsigned floor_log2(std::uint32_t value) {
+  unsigned log = 0;
+  while (value >>= 1) ++log;
+  return log;
+}
+
+}  // namespace
+
+CodeLengths huffman_lengths(const SymbolCounts& counts, std::size_t alphabet,
+                            unsigned max_length) {
+  std::array<Leaf, kMaxAlphabet> leaves;
+  std::array<unsigned, kMaxAlphabet> depths;
+  const std::size_t used = sorted_leaves(counts, alphabet, &leaves);
+  if (huffman_depths(leaves, used, &depths) > max_length) {
+    limited_depths(leaves, used, max_length, &depths);
+  }
+  CodeLengths lengths{};
+  for (std::size_t i = 0; i < used; ++i) {
+    lengths[leaves[i].symbol] = static_cast<std::uint8_t>(depths[i]);
+  }
+  return lengths;
+}
+
+std::uint64_t coded_bits(const SymbolCounts& counts, const CodeLengths& lengths,
+                         std::size_t alphabet) {
+  std::uint64_t bits = 0;
+  for (std::size_t s = 0; s < alphabet; ++s) bits += counts[s] * lengths[s];
+  return bits;
+}
+
+CodeWords code_words(const CodeLengths& lengths, std::size_t alphabet) {
+  std::array<std::uint32_t, kMaxCodeLength + 2> next{};
+  for (std::size_t s = 0; s < alphabet; ++s) {
+    if (lengths[s] > 0) ++next[lengths[s] + 1];
+  }
+  // next[l] becomes the first word of length l.
+  std::uint32_t word = 0;
+  for (unsigned length = 1; length <= kMaxCodeLength; ++length) {
+    word = (word + next[length]) << 1;
+    next[length] = word;
+  }
+  CodeWords words{};
+  for (std::size_t s = 0; s < alphabet; ++s) {
+    const unsigned length = lengths[s];
+    if (length > 0) words[s] = reverse_bits(next[length]++, length) | length << 16;
+  }
+  return words;
+}
+
+std::size_t code_table_size(const CodeLengths& lengths, std::size_t alphabet) {
+  std::size_t bits = 0;
+  int previous = kFirstPreviousLength;
+  for (std::size_t s = 0; s < alphabet; ++s) {
+    bits += 2 * floor_log2(zigzag(lengths[s] - previous) + 1) + 1;
+    previous = lengths[s];
+  }
+  return (bits + 7) / 8;
+}
+
+std::uint8_t* write_code_table(const CodeLengths& lengths, std::size_t alphabet,
+                               std::uint8_t* out) {
+  BitWriter writer(out);
+  int previous = kFirstPreviousLength;
+  for (std::size_t s = 0; s < alphabet; ++s) {
+    const std::uint32_t value = zigzag(lengths[s] - previous) + 1;
+    const unsigned zeros = floor_log2(value);
+    writer.write(0, zeros);
+    writer.write(1, 1);
+    writer.write(value - (1u << zeros), zeros);
+    previous = lengths[s];
+  }
+  return writer.finish();
+}
+
+CodeLengths read_code_table(ByteView bytes, std::size_t alphabet, std::size_t* size) {
+  BitReader reader(bytes.data, bytes.size);
+  const auto read_bit = [&](std::size_t symbol) {
+    const int bit = reader.read_bit();
+    if (bit < 0) {
+      throw Error(ErrorKind::kTruncatedFrame,
+                  "code table: ends at symbol " + std::to_string(symbol) + ", expected " +
+                      std::to_string(alphabet) + " lengths");
+    }
+    return static_cast<std::uint32_t>(bit);
+  };
+  CodeLengths lengths{};
+  int length = kFirstPreviousLength;
+  for (std::size_t s = 0; s < alphabet; ++s) {
+    unsigned zeros = 0;
+    while (read_bit(s) == 0) {
+      // Differences reach 16 either way: mapped values below 2^6.
+      if (++zeros > 5) throw Error(ErrorKind::kCorruptFrame, "code table: a difference is too large");
+    }
+    std::uint32_t value = 0;
+    for (unsigned i = 0; i < zeros; ++i) value |= read_bit(s) << i;
+    length += unzigzag((1u << zeros) + value - 1);
+    if (length < 0 || length > static_cast<int>(kMaxCodeLength)) {
+      throw Error(ErrorKind::kCorruptFrame, "code table: length of symbol " + std::to_string(s) +
+                                                " is " + std::to_string(length) +
+                                                ", expected 0 to 16");
+    }
+    lengths[s] = static_cast<std::uint8_t>(length);
+  }
+  if (!reader.padding_is_zero()) {
+    throw Error(ErrorKind::kCorruptFrame, "code table: expected zero bits up to the byte");
+  }
+  if (!is_complete_code(lengths, alphabet)) {
+    throw Error(ErrorKind::kCorruptFrame,
+                "code table: the lengths do not form a complete prefix code");
+  }
+  *size = reader.bytes_read();
+  return lengths;
+}
+
+bool is_complete_code(const CodeLengths& lengths, std::size_t alphabet) {
+  std::uint64_t sum = 0;
+  for (std::size_t s = 0; s < alphabet; ++s) {
+    if (lengths[s] > kMaxCodeLength) return false;
+    if (lengths[s] > 0) sum += std::uint64_t(1) << (kMaxCodeLength - lengths[s]);
+  }
+  return sum == std::uint64_t(1) << kMaxCodeLength;
+}
+
+}  // namespace docofl

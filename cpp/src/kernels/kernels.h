@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// The hot loops, compiled once per ISA level from kernels.inl and reached through one table.
+namespace docofl {
+
+// A uniform grid as the loops need it (docs/format.md, section 3.1).
+struct GridParams {
+  double x_min;
+  double step;
+  double inverse_step;
+  std::int32_t num_levels;
+  bool narrow;  // float32 arithmetic, otherwise double
+};
+
+// The part of the grid that has code words: levels base <= k < base + span.
+struct WindowParams {
+  std::int32_t base;
+  std::int32_t span;
+};
+
+// One stream of code words while it is decoded. [next, end) is its input, [out, out_end) its output.
+struct HuffmanStream {
+  const std::uint8_t* next;
+  const std::uint8_t* end;
+  std::uint8_t* out;
+  std::uint8_t* out_end;
+  unsigned bit;  // bits of *next that are used up, 0 to 7
+};
+
+constexpr int kHuffmanStreams = 4;
+constexpr unsigned kMaxCodeLength = 16;
+
+// An entry of the decode table: up to six coordinates in the low bytes, then the bits used, then the
+// number of coordinates. Both are zero where the code word is longer than the table's index.
+constexpr unsigned kEntrySymbols = 6;
+constexpr unsigned kEntryLengthShift = 48;
+constexpr unsigned kEntryCountShift = 56;
+
+struct Kernels {
+  const char* name;
+
+  // Widens [*lo, *hi] by the order keys of x: floats as integers of the same order, with every
+  // NaN and infinity outside the keys of finite values.
+  void (*key_range)(const float* x, std::size_t n, std::int32_t* lo, std::int32_t* hi);
+
+  // Level of each value.
+  void (*quantize)(const GridParams& grid, const float* x, std::size_t n, std::int32_t* levels);
+
+  // Level of each value less window.base, for spans up to 256; values outside the window get
+  // the nearest place in it. Returns how many those are.
+  std::size_t (*quantize_window)(const GridParams& grid, const WindowParams& window, const float* x,
+                                 std::size_t n, std::uint8_t* coded);
+
+  // Splits levels less window.base into high part and `raw_bits` low bits. Returns how many are outside.
+  std::size_t (*split_levels)(const WindowParams& window, unsigned raw_bits,
+                              const std::int32_t* levels, std::size_t n, std::uint8_t* coded,
+                              std::uint32_t* raw);
+
+  // Values of coded levels, without and with raw bits.
+  void (*reconstruct)(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
+                      std::size_t n, float* out);
+  void (*reconstruct_raw)(const GridParams& grid, std::int32_t base, unsigned raw_bits,
+                          const std::uint8_t* coded, const std::uint32_t* raw, std::size_t n,
+                          float* out);
+
+  // Values of explicit levels.
+  void (*look_up)(const float* values, const std::uint8_t* coded, std::size_t n, float* out);
+
+  // `count` symbols from count * tuple coded levels, the first the most significant digit.
+  void (*pack_tuples)(const std::uint8_t* coded, std::size_t count, unsigned num_levels,
+                      unsigned tuple, std::uint8_t* symbols);
+
+  // Adds the counts of the symbols.
+  void (*histogram)(const std::uint8_t* symbols, std::size_t n, std::uint32_t counts[256]);
+
+  // Writes code words; words[s] holds the (bit-reversed) word and, from bit 16, its length. Needs
+  // n * max_length bits rounded up and 8 bytes more. Returns the bytes written.
+  std::size_t (*huffman_encode)(const std::uint8_t* symbols, std::size_t n,
+                                const std::uint32_t words[256], unsigned max_length,
+                                std::uint8_t* out);
+
+  // Decodes four streams side by side while each has input and room to spare; stops early at
+  // a code word longer than the table's index. Returns true when it stopped for that.
+  bool (*huffman_decode)(const std::uint64_t* table, unsigned table_bits,
+                         HuffmanStream streams[kHuffmanStreams]);
+
+  // `raw_bits` bits a value. Packing needs 8 bytes of room after the packed bytes, unpacking 8
+  // readable bytes after them.
+  void (*pack_raw)(const std::uint32_t* raw, std::size_t n, unsigned raw_bits, std::uint8_t* out);
+  void (*unpack_raw)(const std::uint8_t* in, std::size_t n, unsigned raw_bits, std::uint32_t* raw);
+
+  void (*from_float16)(const std::uint16_t* in, std::size_t n, float* out);
+  void (*from_bfloat16)(const std::uint16_t* in, std::size_t n, float* out);
+  void (*from_float64)(const double* in, std::size_t n, float* out);
+  void (*to_float16)(const float* in, std::size_t n, std::uint16_t* out);
+  void (*to_bfloat16)(const float* in, std::size_t n, std::uint16_t* out);
+  void (*to_float64)(const float* in, std::size_t n, double* out);
+};
+
+// The table in use: the best level that the CPU has, or the one named by DOCOFL_CODEC_ISA.
+const Kernels& kernels();
+
+}  // namespace docofl

@@ -1,0 +1,2 @@
+#define DOCOFL_ISA baseline
+#include "kernels/kernels.inl"

@@ -1,0 +1,2 @@
+#define DOCOFL_ISA v3
+#include "kernels/kernels.inl"

@@ -1,0 +1,46 @@
+"""Compression of model weights and updates for federated learning.
+
+>>> import numpy as np
+>>> from docofl_codec import decode, ecuq, inspect
+>>> blob = ecuq.encode(np.arange(6, dtype=np.float32).reshape(2, 3), bits=4)
+>>> decode(blob).shape
+(2, 3)
+"""
+
+from __future__ import annotations
+
+from docofl_codec import ecuq, errors
+from docofl_codec._core import build_info
+from docofl_codec.codec import Codec, Ecuq, Identity, codec_from_config, make_codec
+from docofl_codec.errors import (
+    CodecError,
+    CorruptFrameError,
+    InvalidInputError,
+    LimitExceededError,
+    TruncatedFrameError,
+    UnsupportedFrameError,
+)
+from docofl_codec.frame import FrameInfo, decode, inspect
+
+__version__ = build_info()["version"]
+
+__all__ = [
+    "Codec",
+    "CodecError",
+    "CorruptFrameError",
+    "Ecuq",
+    "FrameInfo",
+    "Identity",
+    "InvalidInputError",
+    "LimitExceededError",
+    "TruncatedFrameError",
+    "UnsupportedFrameError",
+    "__version__",
+    "build_info",
+    "codec_from_config",
+    "decode",
+    "ecuq",
+    "errors",
+    "inspect",
+    "make_codec",
+]

@@ -1,0 +1,48 @@
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+class BuildInfo(TypedDict):
+    version: str
+    compiler: str
+    isa: str
+    isa_levels: tuple[str, ...]
+    openmp: bool
+
+class EcuqInfo(TypedDict):
+    num_levels: int
+    explicit_levels: bool
+    coded_levels: int
+    tuple_size: int
+    raw_bits: int
+    num_outliers: int
+    x_min: float
+    x_max: float
+    step: float
+    entropy: float
+
+class Frame:
+    codec: int
+    dtype: int
+    flags: int
+    shape: tuple[int, ...]
+    size: int
+    frame_bytes: int
+    def __init__(self, blob: Any, threads: int) -> None: ...
+    def ecuq_info(self) -> EcuqInfo: ...
+    def decode_into(self, out: Any, out_dtype: int, threads: int) -> None: ...
+
+def ecuq_encode(
+    data: Any,
+    dtype: int,
+    shape: Sequence[int],
+    flags: int,
+    bits: float,
+    tolerance: float,
+    entropy_budget: bool,
+    threads: int,
+) -> bytes: ...
+def identity_encode(
+    data: Any, dtype: int, shape: Sequence[int], flags: int, threads: int
+) -> bytes: ...
+def build_info() -> BuildInfo: ...
+def set_isa(name: str) -> None: ...

@@ -1,0 +1,105 @@
+"""ECUQ: uniform quantization under an entropy or byte budget, then Huffman coding.
+
+Algorithm 3 of the DoCoFL paper. Its symbols here: the budget b is `bits`, epsilon is `tolerance`, K is
+the number of levels and Delta their distance, `step`. A readable twin in NumPy is
+:mod:`docofl_codec.reference.ecuq`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from docofl_codec import _core
+from docofl_codec._buffers import Framework, Tensor, as_raw, check_threads
+from docofl_codec.errors import InvalidInputError
+from docofl_codec.frame import _decode
+
+__all__ = ["DEFAULT_TOLERANCE", "Budget", "decode", "encode"]
+
+Budget = Literal["bytes", "entropy"]
+
+DEFAULT_TOLERANCE = 0.01
+
+
+def encode(
+    tensor: Tensor,
+    *,
+    bits: float = 2.0,
+    budget: Budget = "bytes",
+    tolerance: float = DEFAULT_TOLERANCE,
+    threads: int | None = None,
+) -> bytes:
+    """Compress a tensor to about `bits` bits a coordinate.
+
+    Values become the centres of K equal bins between the smallest and the largest one, so that
+    ``|x - x_hat| <= 0.51 * step`` plus the rounding of the dtype; K is the largest number found that meets the
+    budget. A tensor of at most 256 different values is kept exactly where that meets the budget.
+
+    Parameters
+    ----------
+    tensor : numpy.ndarray or torch.Tensor
+        float32, float64, float16 or bfloat16, of any shape, finite. float64 is rounded to float32 first.
+        A contiguous float32 tensor is not copied.
+    bits : float, default 2
+        The budget in bits a coordinate, 0.01 to 32; fractions and less than 1 are fine.
+    budget : {"bytes", "entropy"}
+        ``"bytes"``: ``8 * len(blob) <= bits * size + 8 * (64 + 10 * ndim)``, always. ``"entropy"``: the
+        paper's rule, where the entropy of the quantized values meets the budget and bytes may exceed it.
+    tolerance : float, default 0.01
+        A search may stop when it is this close below the budget (the paper uses 0.1).
+    threads : int, optional
+        Threads to use at most; by default OpenMP's number. The bytes do not depend on it.
+
+    Returns
+    -------
+    bytes
+        A self-describing frame for :func:`decode`, :func:`docofl_codec.decode` and
+        :func:`docofl_codec.inspect`.
+
+    Raises
+    ------
+    InvalidInputError
+        Where a value is NaN, infinite or, in float64, beyond float32, or an option is out of range.
+    TypeError
+        Where `tensor` is no floating-point tensor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from docofl_codec import ecuq
+    >>> x = np.random.default_rng(0).normal(size=(100, 100)).astype(np.float32)
+    >>> blob = ecuq.encode(x, bits=2)
+    >>> x_hat = ecuq.decode(blob)
+    >>> 8 * len(blob) / x.size < 2.1, bool(np.mean((x - x_hat) ** 2) < 0.13)
+    (True, True)
+    """
+    if budget not in ("bytes", "entropy"):
+        raise InvalidInputError(f'budget: found {budget!r}, expected "bytes" or "entropy"')
+    raw = as_raw(tensor)
+    return _core.ecuq_encode(
+        raw.data,
+        raw.dtype,
+        raw.shape,
+        raw.flags,
+        bits,
+        tolerance,
+        budget == "entropy",
+        check_threads(threads),
+    )
+
+
+def decode(
+    blob: bytes,
+    *,
+    out: Tensor | None = None,
+    framework: Framework | None = None,
+    expected_shape: Sequence[int] | None = None,
+    max_output_bytes: int | None = None,
+    threads: int | None = None,
+) -> Tensor:
+    """Restore a tensor from a frame of :func:`encode`; frames of other codecs are refused.
+
+    Parameters are those of :func:`docofl_codec.decode`.
+    """
+    return _decode(blob, "ecuq", out, framework, expected_shape, max_output_bytes, threads)

@@ -1,0 +1,219 @@
+"""Frames of any codec: what they hold, and back to tensors.
+
+The layout of the bytes is docs/format.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from docofl_codec import _core
+from docofl_codec._buffers import (
+    DTYPE_NAMES,
+    FLAG_TORCH,
+    Framework,
+    Tensor,
+    _torch,
+    as_blob,
+    check_threads,
+    new_tensor,
+    output_buffer,
+    output_bytes,
+)
+from docofl_codec.errors import InvalidInputError, LimitExceededError, UnsupportedFrameError
+
+__all__ = ["FrameInfo", "decode", "inspect"]
+
+CODEC_NAMES = ("identity", "ecuq")
+
+
+@dataclass(frozen=True)
+class FrameInfo:
+    """What a frame says about itself.
+
+    The fields after `bits_per_coordinate` are None for codecs without levels.
+
+    Attributes
+    ----------
+    codec : str
+        ``"ecuq"`` or ``"identity"``.
+    dtype : str
+        Of the tensor that was encoded.
+    shape : tuple of int
+        Of the tensor that was encoded.
+    framework : {"numpy", "torch"}
+        Where that tensor came from.
+    size : int
+        Number of coordinates.
+    frame_bytes : int
+        Size of the whole frame.
+    bits_per_coordinate : float
+        ``8 * frame_bytes / size``; 0 for an empty tensor.
+    num_levels : int or None
+        The paper's K, or the number of explicit levels.
+    step : float or None
+        Distance of neighbouring levels (the paper's Delta); 0 for explicit levels.
+    x_min, x_max : float or None
+        Ends of the grid.
+    entropy : float or None
+        Entropy of the code words, in bits a coordinate, plus the raw bits: what an ideal coder would take.
+    explicit_levels : bool or None
+        True where every value is restored exactly from a list of values.
+    coded_levels, tuple_size, raw_bits, num_outliers : int or None
+        How levels are turned into code words (docs/format.md, section 3).
+    """
+
+    codec: str
+    dtype: str
+    shape: tuple[int, ...]
+    framework: Framework
+    size: int
+    frame_bytes: int
+    bits_per_coordinate: float
+    num_levels: int | None = None
+    step: float | None = None
+    x_min: float | None = None
+    x_max: float | None = None
+    entropy: float | None = None
+    explicit_levels: bool | None = None
+    coded_levels: int | None = None
+    tuple_size: int | None = None
+    raw_bits: int | None = None
+    num_outliers: int | None = None
+
+
+def _framework_of(frame: _core.Frame) -> Framework:
+    return "torch" if frame.flags & FLAG_TORCH else "numpy"
+
+
+def inspect(blob: bytes) -> FrameInfo:
+    """Tell what a frame holds, without decoding it.
+
+    Parameters
+    ----------
+    blob : bytes-like
+        A whole frame.
+
+    Returns
+    -------
+    FrameInfo
+
+    Raises
+    ------
+    CodecError
+        Where the bytes are no valid frame (the checksum is verified).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from docofl_codec import ecuq, inspect
+    >>> info = inspect(ecuq.encode(np.linspace(0, 1, 1000, dtype=np.float32), bits=3))
+    >>> info.codec, info.shape, info.dtype, info.bits_per_coordinate < 3.6
+    ('ecuq', (1000,), 'float32', True)
+    """
+    frame = _core.Frame(as_blob(blob), 1)
+    levels: dict[str, Any] = {}
+    if CODEC_NAMES[frame.codec] == "ecuq":
+        levels = dict(frame.ecuq_info())
+    return FrameInfo(
+        codec=CODEC_NAMES[frame.codec],
+        dtype=DTYPE_NAMES[frame.dtype],
+        shape=frame.shape,
+        framework=_framework_of(frame),
+        size=frame.size,
+        frame_bytes=frame.frame_bytes,
+        bits_per_coordinate=8 * frame.frame_bytes / frame.size if frame.size else 0.0,
+        **levels,
+    )
+
+
+def decode(
+    blob: bytes,
+    *,
+    out: Tensor | None = None,
+    framework: Framework | None = None,
+    expected_shape: Sequence[int] | None = None,
+    max_output_bytes: int | None = None,
+    threads: int | None = None,
+) -> Tensor:
+    """Restore the tensor of a frame of any codec.
+
+    Parameters
+    ----------
+    blob : bytes-like
+        A whole frame.
+    out : array or tensor, optional
+        Written to and returned, instead of a new tensor. It must have the frame's shape and dtype (float32 will
+        do for bfloat16). Damaged bytes are noticed before it is touched; should a forged frame
+        with a valid checksum fail later, its values are undefined.
+    framework : {"numpy", "torch"}, optional
+        The container of the result. By default that of the encoded tensor; a frame of a torch tensor
+        becomes a NumPy array where torch has not been imported. NumPy has no bfloat16:
+        without ml_dtypes such frames become float32 arrays.
+    expected_shape : sequence of int, optional
+        Refuse frames of any other shape, before memory is taken.
+    max_output_bytes : int, optional
+        Refuse frames whose values need more memory, before it is taken.
+    threads : int, optional
+        Threads to use at most; by default OpenMP's number. The result does not depend on it.
+
+    Returns
+    -------
+    numpy.ndarray or torch.Tensor
+
+    Raises
+    ------
+    CodecError
+        Where the bytes are no valid frame or not the expected one.
+    TypeError
+        Where `blob` or `out` has a wrong type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from docofl_codec import decode, ecuq
+    >>> blob = ecuq.encode(np.zeros((2, 3), dtype=np.float16), bits=1)
+    >>> decode(blob, expected_shape=(2, 3))
+    array([[0., 0., 0.],
+           [0., 0., 0.]], dtype=float16)
+    """
+    return _decode(blob, None, out, framework, expected_shape, max_output_bytes, threads)
+
+
+def _decode(
+    blob: bytes,
+    codec: str | None,
+    out: Tensor | None,
+    framework: Framework | None,
+    expected_shape: Sequence[int] | None,
+    max_output_bytes: int | None,
+    threads: int | None,
+) -> Tensor:
+    """Decode a frame, of one codec only where `codec` names it."""
+    num_threads = check_threads(threads)
+    if framework not in (None, "numpy", "torch"):
+        raise InvalidInputError(f'framework: found {framework!r}, expected "numpy" or "torch"')
+    frame = _core.Frame(as_blob(blob), num_threads)
+    if codec is not None and CODEC_NAMES[frame.codec] != codec:
+        raise UnsupportedFrameError(f"codec: found {CODEC_NAMES[frame.codec]}, expected {codec}")
+    shape = frame.shape
+    if expected_shape is not None and shape != tuple(expected_shape):
+        raise InvalidInputError(f"shape: found {shape}, expected {tuple(expected_shape)}")
+    if out is not None:
+        memory, dtype = output_buffer(out, shape, frame.dtype)
+        frame.decode_into(memory, dtype, num_threads)
+        return out
+    needed = output_bytes(shape, frame.dtype)
+    if max_output_bytes is not None and needed > max_output_bytes:
+        raise LimitExceededError(
+            f"output: the frame needs {needed} bytes, expected at most {max_output_bytes}"
+        )
+    if framework is None:
+        framework = _framework_of(frame)
+        if framework == "torch" and _torch() is None:
+            framework = "numpy"
+    tensor, memory, dtype = new_tensor(shape, frame.dtype, cast(Framework, framework))
+    frame.decode_into(memory, dtype, num_threads)
+    return tensor

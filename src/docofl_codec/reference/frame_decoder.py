@@ -1,0 +1,303 @@
+"""A second decoder for the frame format, in the order of ``docs/format.md``.
+
+Slow and plain: it reads every field as the specification states it and refuses, with a
+`ValueError`, whatever the specification says MUST NOT be. Use it to check other decoders.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bits import BitReader, ByteReader, unpack_fields
+from .checksum import frame_checksum
+from .ecuq import reconstruct
+from .huffman import PrefixDecoder
+
+Values = NDArray[np.floating[Any]]
+
+MAGIC = b"\xd0\xc0\xf1"
+VERSION = 1
+CODECS = ("identity", "ecuq")
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+ITEM_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
+
+MAX_LEVELS = 2**30
+MAX_ALPHABET = 256
+MAX_CODE_LENGTH = 16
+BLOCK = 65_536
+MIN_BLOCK_OF_FOUR_STREAMS = 4_096
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """Section 3.1: what the coded levels mean."""
+
+    tuple_size: int
+    raw_bits: int
+    coded_levels: int
+    has_outliers: bool
+    explicit: NDArray[np.float32] | None  # the values themselves; None for uniform levels
+    x_min: float
+    x_max: float
+    num_levels: int
+    base: int
+
+    @property
+    def alphabet(self) -> int:
+        return int(self.coded_levels**self.tuple_size)
+
+    def in_window(self, level: int) -> bool:
+        return 0 <= level - self.base < self.coded_levels << self.raw_bits
+
+    def values(self, levels: NDArray[np.int64]) -> NDArray[np.float32]:
+        if self.explicit is not None:
+            return self.explicit[levels]
+        return reconstruct(levels, self.num_levels, self.x_min, self.x_max)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Section 3.3: one entry of the directory."""
+
+    size: int
+    stream_bytes: tuple[int, ...]
+    num_outliers: int
+
+
+def decode_frame(blob: bytes) -> tuple[Values, dict[str, Any]]:
+    """Decode a frame (section 1).
+
+    Parameters
+    ----------
+    blob : bytes
+        One frame.
+
+    Returns
+    -------
+    values : ndarray
+        The tensor, in its dtype and shape; bfloat16 values come as float32.
+    info : dict
+        The fields of the header and, for ECUQ, the parameters of section 3.
+
+    Raises
+    ------
+    ValueError
+        When the frame is not valid, or of a kind that version 1 does not have.
+    """
+    reader = ByteReader(blob)
+    _check(reader.take(3, "magic") == MAGIC, "magic: not a frame")
+    version = reader.byte("version")
+    _check(version == VERSION, f"version is {version}, expected {VERSION}")
+    codec_id = reader.byte("codec")
+    _check(codec_id < len(CODECS), f"codec {codec_id} is not supported")
+    dtype_id = reader.byte("dtype")
+    _check(dtype_id < len(DTYPES), f"dtype {dtype_id} is unknown")
+    flags = reader.byte("flags")
+    _check(flags & 0xF0 == 0, f"flags {flags:#04x}: unknown critical flag")
+    ndim = reader.byte("ndim")
+    _check(ndim <= 32, f"ndim is {ndim}, expected at most 32")
+    shape = tuple(reader.varint("dims") for _ in range(ndim))
+    codec, dtype = CODECS[codec_id], DTYPES[dtype_id]
+    extent = math.prod(dim for dim in shape if dim > 0) * ITEM_BYTES[dtype]
+    _check(extent < 1 << 62, f"dims {shape} are too large")
+    payload_bytes = reader.varint("payload size")
+    _check(
+        reader.remaining == payload_bytes + 4,
+        f"{reader.remaining} bytes follow the payload size, expected {payload_bytes} + 4",
+    )
+    payload = ByteReader(reader.take(payload_bytes, "payload"))
+    (checksum,) = reader.unpack("I", "checksum")
+    _check(checksum == frame_checksum(blob[:-4]), "checksum does not match")
+
+    info: dict[str, Any] = {
+        "version": version,
+        "codec": codec,
+        "dtype": dtype,
+        "flags": flags,
+        "shape": shape,
+        "payload_bytes": payload_bytes,
+    }
+    n = math.prod(shape)
+    if codec == "identity":
+        values = _decode_identity(payload, n, dtype)
+    else:
+        decoded, parameters = _decode_ecuq(payload, n)
+        values = _convert(decoded, dtype)
+        info.update(parameters)
+    _check(payload.remaining == 0, f"payload: {payload.remaining} bytes too many")
+    return values.reshape(shape), info
+
+
+def _decode_identity(payload: ByteReader, n: int, dtype: str) -> Values:
+    """Section 2."""
+    data = payload.take(n * ITEM_BYTES[dtype], "values")
+    values: Values
+    if dtype == "bfloat16":
+        values = (np.frombuffer(data, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+    else:
+        values = np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).astype(dtype)
+    _check(bool(np.isfinite(values).all()), "values: not all are finite")
+    return values
+
+
+def _decode_ecuq(payload: ByteReader, n: int) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    """Section 3."""
+    if n == 0:
+        return np.empty(0, np.float32), {}
+    coder = payload.byte("coder")
+    _check(coder == 0, f"coder {coder} is not supported")
+    mode = payload.byte("mode")
+    _check(mode in (0, 1, 2), f"mode is {mode:#04x}, expected 0, 1 or 2")
+    tuple_size = payload.byte("tuple size")
+    _check(1 <= tuple_size <= 6, f"tuple size is {tuple_size}, expected 1 to 6")
+    raw_bits = payload.byte("raw bits")
+    _check(raw_bits <= 24, f"raw bits is {raw_bits}, expected at most 24")
+    _check(
+        raw_bits == 0 or (tuple_size == 1 and mode != 1),
+        "raw bits go with single coordinates and uniform levels only",
+    )
+    coded_levels = payload.byte("W - 1") + 1
+    _check(coded_levels**tuple_size <= MAX_ALPHABET, "alphabet: W^t exceeds 256")
+    _check(coded_levels > 1 or tuple_size == 1, "tuple size must be 1 where W is 1")
+    (entropy,) = payload.unpack("f", "entropy")
+    _check(math.isfinite(entropy) and entropy >= 0, f"entropy is {entropy}")
+
+    levels = _read_levels(payload, mode, tuple_size, raw_bits, coded_levels)
+    code = None if levels.alphabet == 1 else PrefixDecoder(_read_code_table(payload, levels))
+    directory = _read_directory(payload, n, levels)
+    blocks = [levels.values(_read_block(payload, block, levels, code)) for block in directory]
+
+    return np.concatenate(blocks), {
+        "entropy": entropy,
+        "explicit_levels": levels.explicit is not None,
+        "num_levels": levels.num_levels,
+        "coded_levels": coded_levels,
+        "tuple_size": tuple_size,
+        "raw_bits": raw_bits,
+        "base": levels.base,
+        "x_min": levels.x_min,
+        "x_max": levels.x_max,
+        "num_outliers": sum(block.num_outliers for block in directory),
+    }
+
+
+def _read_levels(
+    payload: ByteReader, mode: int, tuple_size: int, raw_bits: int, coded_levels: int
+) -> _Levels:
+    """Section 3.1."""
+    if mode == 1:
+        explicit = np.frombuffer(payload.take(4 * coded_levels, "levels"), "<f4").astype(np.float32)
+        _check(bool(np.isfinite(explicit).all()), "levels: not all are finite")
+        ordered = [(value, not np.signbit(value)) for value in explicit.tolist()]
+        increasing = all(a < b for a, b in itertools.pairwise(ordered))
+        _check(increasing, "levels: not strictly increasing")
+        x_min, x_max = ordered[0][0], ordered[-1][0]
+        return _Levels(tuple_size, 0, coded_levels, False, explicit, x_min, x_max, coded_levels, 0)
+
+    x_min, x_max, num_levels, base = payload.unpack("ffII", "levels")
+    _check(math.isfinite(x_min) and math.isfinite(x_max), "x_min, x_max: not finite")
+    _check(x_min < x_max, f"x_min is {x_min}, expected below x_max, {x_max}")
+    _check(1 <= num_levels <= MAX_LEVELS, f"K is {num_levels}, expected 1 to {MAX_LEVELS}")
+    last = base + ((coded_levels - 1) << raw_bits)
+    _check(last < num_levels, f"coded window reaches level {last}, beyond K = {num_levels}")
+    return _Levels(
+        tuple_size, raw_bits, coded_levels, mode == 2, None, x_min, x_max, num_levels, base
+    )
+
+
+def _read_code_table(payload: ByteReader, levels: _Levels) -> list[int]:
+    """Section 3.2: the lengths of the code words."""
+    reader = BitReader(payload.peek(2 * levels.alphabet))  # a valid entry has at most 11 bits
+    lengths: list[int] = []
+    previous = 4
+    for symbol in range(levels.alphabet):
+        z = 0
+        while reader.bit() == 0:
+            z += 1
+        v = (1 << z | reader.field(z)) - 1
+        length = previous + ((v + 1) // 2 if v % 2 else -(v // 2))
+        _check(
+            0 <= length <= MAX_CODE_LENGTH,
+            f"code table: length of symbol {symbol} is {length}, expected 0 to {MAX_CODE_LENGTH}",
+        )
+        lengths.append(length)
+        previous = length
+    payload.take(reader.finish("code table"), "code table")
+    return lengths
+
+
+def _read_directory(payload: ByteReader, n: int, levels: _Levels) -> list[_Block]:
+    """Section 3.3."""
+    directory = []
+    for start in range(0, n, BLOCK):
+        size = min(BLOCK, n - start)
+        num_streams = 4 if size >= MIN_BLOCK_OF_FOUR_STREAMS else 1
+        stream_bytes = payload.unpack(f"{num_streams}H", "directory")
+        (num_outliers,) = payload.unpack("I", "directory") if levels.has_outliers else (0,)
+        _check(levels.alphabet > 1 or not any(stream_bytes), "directory: stream of empty words")
+        _check(num_outliers <= size, "directory: more outliers than coordinates")
+        directory.append(_Block(size, stream_bytes, num_outliers))
+    return directory
+
+
+def _read_block(
+    payload: ByteReader, block: _Block, levels: _Levels, code: PrefixDecoder | None
+) -> NDArray[np.int64]:
+    """Section 3.4: the levels of one block."""
+    # 1. Streams.
+    num_words = -(-block.size // levels.tuple_size)
+    num_streams = len(block.stream_bytes)
+    quota = -(-num_words // num_streams)
+    symbols: list[int] = []
+    for stream_bytes in block.stream_bytes:
+        data = payload.take(stream_bytes, "stream")
+        count = min(quota, num_words - len(symbols))
+        if code is None:
+            symbols += [0] * count
+            continue
+        reader = BitReader(data)
+        symbols += [code.read(reader) for _ in range(count)]
+        used = reader.finish("stream")
+        _check(used == stream_bytes, f"stream: words end in byte {used} of {stream_bytes}")
+
+    place = levels.coded_levels ** np.arange(levels.tuple_size - 1, -1, -1, dtype=np.int64)
+    digits = np.array(symbols, np.int64)[:, np.newaxis] // place % levels.coded_levels
+    coded = digits.ravel()
+    _check(not coded[block.size :].any(), "stream: last tuple is not completed with level 0")
+    coded = coded[: block.size]
+
+    # 2. Raw bits.
+    data = payload.take(-(-block.size * levels.raw_bits // 8), "raw bits")
+    raw = unpack_fields(data, block.size, levels.raw_bits)
+    level = levels.base + (coded << levels.raw_bits) + raw
+    result: NDArray[np.int64] = np.minimum(level, levels.num_levels - 1)
+
+    # 3. Outliers.
+    previous = -1
+    for _ in range(block.num_outliers):
+        position, outlier = payload.unpack("HI", "outlier")
+        _check(previous < position < block.size, f"outlier: position {position} is out of order")
+        _check(outlier < levels.num_levels, f"outlier: level {outlier} is not below K")
+        _check(not levels.in_window(outlier), f"outlier: level {outlier} is in the coded window")
+        result[position] = outlier
+        previous = position
+    return result
+
+
+def _convert(values: NDArray[np.float32], dtype: str) -> Values:
+    """Round to the frame's dtype, to nearest, ties to even (section 3.1)."""
+    if dtype == "bfloat16":
+        pattern = values.view(np.uint32).astype(np.uint64)
+        rounded = (pattern + 0x7FFF + (pattern >> 16 & 1)) >> 16 << 16
+        return rounded.astype(np.uint32).view(np.float32)
+    with np.errstate(over="ignore"):
+        return values.astype(dtype)
+
+
+def _check(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
