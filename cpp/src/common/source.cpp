@@ -92,7 +92,8 @@ void store_values(const float* values, std::size_t count, const MutableTensorVie
   }
 }
 
-ValueRange value_range(const TensorView& tensor, int threads) {
+ValueRange value_range(const TensorView& tensor, int threads,
+                       const std::function<void(std::size_t, std::size_t)>& visit) {
   const std::size_t stripes = divide_up(tensor.size, kStripe);
   struct Keys {
     std::int32_t lo = INT32_MAX;
@@ -108,6 +109,7 @@ ValueRange value_range(const TensorView& tensor, int threads) {
       kernels().key_range(load_values(tensor, begin, count, scratch), count, &keys.lo, &keys.hi);
     }
     found[worker] = keys;
+    if (visit) visit(stripe * kStripe, end);
   });
   Keys all;
   for (const Keys& keys : found) {

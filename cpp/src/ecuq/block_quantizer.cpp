@@ -11,7 +11,7 @@
 namespace docofl {
 namespace {
 
-constexpr std::size_t kPiece = 4096;  // values quantized at a time: they and their levels stay in L1
+constexpr std::size_t kPiece = 512;  // values quantized at a time, and looked at again for outliers
 
 std::uint32_t bits_of(float value) {
   std::uint32_t bits;
@@ -46,11 +46,10 @@ BlockQuantizer::BlockQuantizer(const Levels& levels, const Layout& layout)
 }
 
 void BlockQuantizer::quantize_grid(const float* values, std::size_t offset, std::size_t count,
-                                   BlockSymbols* block) const {
+                                   BlockScratch* scratch, std::uint8_t* coded) const {
   const Kernels& k = kernels();
   const WindowParams window = layout_.window();
-  std::uint8_t* const coded = block->coded.data() + offset;
-  std::int32_t* const levels = block->levels.data();
+  std::int32_t* const levels = scratch->levels.data();
   std::size_t outside;
   if (layout_.raw_bits == 0) {
     outside = k.quantize_window(grid_, window, values, count, coded);
@@ -58,21 +57,20 @@ void BlockQuantizer::quantize_grid(const float* values, std::size_t offset, std:
   } else {
     k.quantize(grid_, values, count, levels);
     outside = k.split_levels(window, layout_.raw_bits, levels, count, coded,
-                             block->raw.data() + offset);
+                             scratch->raw.data() + offset);
   }
   if (outside == 0) return;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t place = levels[i] - window.base;
     if (place >= 0 && place < window.span) continue;
-    block->outliers.push_back({static_cast<std::uint16_t>(offset + i), levels[i]});
+    scratch->outliers.push_back({static_cast<std::uint16_t>(offset + i), levels[i]});
     coded[i] = layout_.placeholder;
-    if (layout_.raw_bits > 0) block->raw[offset + i] = 0;
+    if (layout_.raw_bits > 0) scratch->raw[offset + i] = 0;
   }
 }
 
-void BlockQuantizer::quantize_explicit(const float* values, std::size_t offset, std::size_t count,
-                                       BlockSymbols* block) const {
-  std::uint8_t* const coded = block->coded.data() + offset;
+void BlockQuantizer::quantize_explicit(const float* values, std::size_t count,
+                                       std::uint8_t* coded) const {
   if (layout_.num_coded == 1) {
     std::memset(coded, 0, count);
     return;
@@ -86,32 +84,32 @@ void BlockQuantizer::quantize_explicit(const float* values, std::size_t offset, 
   }
 }
 
-const std::uint8_t* BlockQuantizer::run(const TensorView& tensor, std::size_t begin,
-                                        std::size_t count, BlockSymbols* block) const {
+void BlockQuantizer::run(const TensorView& tensor, std::size_t begin, std::size_t count,
+                         BlockScratch* scratch, std::uint8_t* symbols) const {
   const std::size_t words = divide_up(count, layout_.tuple);
   const std::size_t padded = words * layout_.tuple;
-  if (block->coded.size() < padded) block->coded.resize(padded);
-  if (block->values.empty()) block->values.resize(kPiece);
-  if (block->levels.empty()) block->levels.resize(kPiece);
-  if (layout_.raw_bits > 0 && block->raw.size() < count) block->raw.resize(count);
-  block->outliers.clear();
-
+  if (scratch->values.empty()) scratch->values.resize(kPiece);
+  if (scratch->levels.empty()) scratch->levels.resize(kPiece);
+  if (layout_.raw_bits > 0 && scratch->raw.size() < count) scratch->raw.resize(count);
+  scratch->outliers.clear();
+  std::uint8_t* coded = symbols;
+  if (layout_.tuple > 1) {
+    if (scratch->coded.size() < padded) scratch->coded.resize(padded);
+    coded = scratch->coded.data();
+    std::memset(coded + count, 0, padded - count);
+  }
   for (std::size_t offset = 0; offset < count; offset += kPiece) {
     const std::size_t piece = std::min(kPiece, count - offset);
-    const float* values = load_values(tensor, begin + offset, piece, block->values.data());
+    const float* values = load_values(tensor, begin + offset, piece, scratch->values.data());
     if (levels_.is_explicit()) {
-      quantize_explicit(values, offset, piece, block);
+      quantize_explicit(values, piece, coded + offset);
     } else {
-      quantize_grid(values, offset, piece, block);
+      quantize_grid(values, offset, piece, scratch, coded + offset);
     }
   }
-  if (layout_.tuple == 1) return block->coded.data();
-  std::fill(block->coded.begin() + static_cast<std::ptrdiff_t>(count),
-            block->coded.begin() + static_cast<std::ptrdiff_t>(padded), std::uint8_t(0));
-  if (block->symbols.size() < words) block->symbols.resize(words);
-  kernels().pack_tuples(block->coded.data(), words, layout_.num_coded, layout_.tuple,
-                        block->symbols.data());
-  return block->symbols.data();
+  if (layout_.tuple > 1) {
+    kernels().pack_tuples(coded, words, layout_.num_coded, layout_.tuple, symbols);
+  }
 }
 
 }  // namespace docofl

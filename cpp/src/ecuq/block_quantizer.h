@@ -15,13 +15,11 @@ struct Outlier {
   std::int32_t level;
 };
 
-// Scratch and result of one block: code symbols of all streams in order, raw bits, outliers.
-class BlockSymbols {
- public:
-  std::vector<std::uint8_t> coded;  // coded levels
-  std::vector<std::uint32_t> raw;
+// Scratch of one thread, and what a block leaves besides its code symbols.
+struct BlockScratch {
+  std::vector<std::uint32_t> raw;  // raw bits
   std::vector<Outlier> outliers;
-  std::vector<std::uint8_t> symbols;  // of tuples; unused when there is one level a word
+  std::vector<std::uint8_t> coded;  // coded levels, where they are not the symbols themselves
   std::vector<float> values;
   std::vector<std::int32_t> levels;
 };
@@ -46,17 +44,15 @@ class BlockQuantizer {
  public:
   BlockQuantizer(const Levels& levels, const Layout& layout);
 
-  // Quantizes tensor[begin, begin + count) and returns the block's code symbols, which live in
-  // `block`: ceil(count / tuple) of them, each below layout.alphabet(). Throws Error(kInvalidInput) for a value that is not
-  // among explicit levels.
-  const std::uint8_t* run(const TensorView& tensor, std::size_t begin, std::size_t count,
-                          BlockSymbols* block) const;
+  // Quantizes tensor[begin, begin + count) to ceil(count / tuple) code symbols, each below
+  // layout.alphabet(). Throws Error(kInvalidInput) for a value that is not among explicit levels.
+  void run(const TensorView& tensor, std::size_t begin, std::size_t count, BlockScratch* scratch,
+           std::uint8_t* symbols) const;
 
  private:
   void quantize_grid(const float* values, std::size_t offset, std::size_t count,
-                     BlockSymbols* block) const;
-  void quantize_explicit(const float* values, std::size_t offset, std::size_t count,
-                         BlockSymbols* block) const;
+                     BlockScratch* scratch, std::uint8_t* coded) const;
+  void quantize_explicit(const float* values, std::size_t count, std::uint8_t* coded) const;
 
   Levels levels_;
   Layout layout_;

@@ -16,10 +16,14 @@
 namespace docofl {
 namespace {
 
-constexpr std::size_t kPiece = 4096;  // values reconstructed at a time
+constexpr std::size_t kPiece = 2048;  // values reconstructed at a time: they stay in L1
+
+// Outputs of this many values do not fit the caches and are written past them.
+constexpr std::size_t kMinPastCaches = std::size_t(1) << 21;
 
 struct DecodeScratch {
   std::vector<std::uint8_t> coded;
+  std::vector<std::uint8_t> unpacked;
   std::vector<std::uint8_t> packed;
   std::vector<std::uint32_t> raw;
   std::vector<float> values;
@@ -27,13 +31,14 @@ struct DecodeScratch {
 
 class BlockDecoder {
  public:
-  BlockDecoder(const Frame& frame, const PayloadHeader& header)
+  BlockDecoder(const Frame& frame, const PayloadHeader& header, DType out_dtype)
       : frame_(frame), header_(header) {
     const Layout& layout = header.layout;
+    past_caches_ = out_dtype == DType::kFloat32 && frame.size >= kMinPastCaches;
     if (!header.levels.is_explicit()) grid_ = make_grid(header.levels);
     if (layout.alphabet() > 1) {
       huffman_.emplace(header.lengths, layout.num_coded, layout.tuple,
-                       divide_up(frame.size, layout.tuple));
+                       frame.size >= kMultiStreamSize);
     }
   }
 
@@ -54,9 +59,10 @@ class BlockDecoder {
   const std::uint8_t* decode_streams(std::size_t block, std::size_t length,
                                      const std::uint8_t* next, DecodeScratch* scratch) const {
     const unsigned tuple = header_.layout.tuple;
-    scratch->coded.resize(std::max(scratch->coded.size(), length + tuple + 8));
+    if (scratch->coded.empty()) scratch->coded.resize(std::min(frame_.size, kBlockSize) + kMaxTuple);
+    std::uint8_t* const coded = scratch->coded.data();
     if (!huffman_) {
-      std::memset(scratch->coded.data(), 0, length);
+      std::memset(coded, 0, length);
       return next;
     }
     const StreamSplit split = split_streams(length, tuple);
@@ -65,45 +71,66 @@ class BlockDecoder {
       streams[s] = {next, header_.stream_sizes[block * kHuffmanStreams + static_cast<std::size_t>(s)]};
       next += streams[s].size;
     }
-    std::uint8_t* const coded = scratch->coded.data();
     if (!huffman_->decode(streams, split.words, split.count, coded)) {
       corrupt(block, "a stream does not end with its last code word and zero bits");
     }
-    for (std::size_t i = length; i % tuple != 0; ++i) {
-      if (coded[i] != 0) corrupt(block, "expected level 0 after the last coordinate");
+    // Level 0 after the last coordinate: half a byte, then whole ones.
+    if (tuple > 1) {
+      const std::size_t end = divide_up(length, tuple) * tuple / 2;
+      int rest = length % 2 == 1 ? coded[length / 2] & 15 : 0;
+      for (std::size_t i = divide_up(length, 2); i < end; ++i) rest |= coded[i];
+      if (rest != 0) corrupt(block, "expected level 0 after the last coordinate");
     }
     return next;
   }
 
+  // Values of coordinates [begin, begin + count) of a block.
+  void reconstruct_piece(std::size_t begin, std::size_t count, const std::uint8_t* raw,
+                         DecodeScratch* scratch, float* values) const {
+    const Kernels& k = kernels();
+    const Layout& layout = header_.layout;
+    const std::uint8_t* coded = scratch->coded.data() + begin;
+    if (layout.tuple > 1) {
+      scratch->unpacked.resize(kPiece + 1);
+      k.unpack_pairs(scratch->coded.data() + begin / 2, divide_up(count, 2),
+                     scratch->unpacked.data());
+      coded = scratch->unpacked.data();
+    }
+    if (header_.levels.is_explicit()) {
+      k.look_up(header_.levels.explicit_values.data(), coded, count, values);
+    } else if (layout.raw_bits == 0) {
+      k.reconstruct(grid_, layout.base, coded, count, past_caches_, values);
+    } else {
+      // A copy with room behind it, since unpacking reads beyond the last bits. kPiece * raw_bits is
+      // a whole number of bytes.
+      scratch->packed.resize(kPiece * kMaxRawBits / 8 + 8);
+      scratch->raw.resize(kPiece);
+      std::memcpy(scratch->packed.data(), raw + begin * layout.raw_bits / 8,
+                  divide_up(count * layout.raw_bits, 8));
+      k.unpack_raw(scratch->packed.data(), count, layout.raw_bits, scratch->raw.data());
+      k.reconstruct_raw(grid_, layout.base, layout.raw_bits, coded, scratch->raw.data(), count,
+                        values);
+    }
+  }
+
   const std::uint8_t* reconstruct(std::size_t block, std::size_t length, const std::uint8_t* next,
                                   const MutableTensorView& out, DecodeScratch* scratch) const {
-    const unsigned raw_bits = header_.layout.raw_bits;
-    const bool is_direct = out.dtype == DType::kFloat32;
-    if (!is_direct) scratch->values.resize(kPiece);
-    const std::size_t raw_bytes = divide_up(length * raw_bits, 8);
+    const std::size_t raw_bits = length * header_.layout.raw_bits;
+    const std::size_t raw_bytes = divide_up(raw_bits, 8);
+    if (raw_bits % 8 != 0 && next[raw_bytes - 1] >> (raw_bits % 8) != 0) {
+      corrupt(block, "expected zero bits after the raw bits");
+    }
+    const std::size_t start = block_begin(block);
     for (std::size_t begin = 0; begin < length; begin += kPiece) {
       const std::size_t count = std::min(kPiece, length - begin);
-      const std::size_t place = block_begin(block) + begin;
-      float* values = is_direct ? static_cast<float*>(out.data) + place : scratch->values.data();
-      const std::uint8_t* coded = scratch->coded.data() + begin;
-      if (header_.levels.is_explicit()) {
-        kernels().look_up(header_.levels.explicit_values.data(), coded, count, values);
-      } else if (raw_bits == 0) {
-        kernels().reconstruct(grid_, header_.layout.base, coded, count, values);
+      if (out.dtype == DType::kFloat32) {
+        float* const values = static_cast<float*>(out.data) + start + begin;
+        reconstruct_piece(begin, count, next, scratch, values);
       } else {
-        // A copy with room behind it, since unpacking reads beyond the last bits. kPiece * raw_bits is a
-        // whole number of bytes.
-        const std::size_t bytes = divide_up(count * raw_bits, 8);
-        scratch->packed.resize(kPiece * kMaxRawBits / 8 + 8);
-        scratch->raw.resize(kPiece);
-        std::memcpy(scratch->packed.data(), next + begin * raw_bits / 8, bytes);
-        kernels().unpack_raw(scratch->packed.data(), count, raw_bits, scratch->raw.data());
-        kernels().reconstruct_raw(grid_, header_.layout.base, raw_bits, coded, scratch->raw.data(), count, values);
+        scratch->values.resize(kPiece);
+        reconstruct_piece(begin, count, next, scratch, scratch->values.data());
+        store_values(scratch->values.data(), count, out, start + begin);
       }
-      if (!is_direct) store_values(values, count, out, place);
-    }
-    if (length * raw_bits % 8 != 0 && next[raw_bytes - 1] >> (length * raw_bits % 8) != 0) {
-      corrupt(block, "expected zero bits after the raw bits");
     }
     return next + raw_bytes;
   }
@@ -126,7 +153,7 @@ class BlockDecoder {
       }
       const std::uint8_t first = 0;
       float value;
-      kernels().reconstruct(grid_, static_cast<std::int32_t>(level), &first, 1, &value);
+      kernels().reconstruct(grid_, static_cast<std::int32_t>(level), &first, 1, false, &value);
       store_values(&value, 1, out, block_begin(block) + position);
     }
   }
@@ -135,6 +162,7 @@ class BlockDecoder {
   const Frame& frame_;
   const PayloadHeader& header_;
   GridParams grid_{};
+  bool past_caches_ = false;
   std::optional<HuffmanDecoder> huffman_;
 };
 
@@ -160,7 +188,7 @@ EcuqInfo ecuq_inspect(const Frame& frame) {
 void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) {
   const PayloadHeader header = read_payload_header(frame);
   if (frame.size == 0) return;
-  const BlockDecoder decoder(frame, header);
+  const BlockDecoder decoder(frame, header, out.dtype);
   const std::size_t blocks = num_blocks(frame.size);
   std::vector<DecodeScratch> scratch(num_workers(blocks, threads));
   parallel_for(blocks, threads, [&](std::size_t block, int worker) {

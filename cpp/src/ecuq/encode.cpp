@@ -1,13 +1,12 @@
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "common/byte_io.h"
 #include "common/parallel.h"
 #include "docofl/ecuq.h"
 #include "docofl/error.h"
-#include "ecuq/block_quantizer.h"
+#include "ecuq/block_encoder.h"
 #include "ecuq/blocks.h"
 #include "ecuq/level_search.h"
 #include "ecuq/payload.h"
@@ -17,7 +16,7 @@ namespace docofl {
 struct EcuqPlan::Impl {
   FrameHeader header;
   std::size_t size = 0;
-  CodingPlan coding_plan;
+  PayloadPlan payload;
   std::size_t payload_bytes = 0;
 };
 
@@ -30,7 +29,6 @@ namespace {
 
 constexpr double kMinBits = 0.01;
 constexpr double kMaxBits = 32;
-constexpr std::size_t kMaxStreamWords = kBlockSize / kHuffmanStreams;
 
 void check_options(const EcuqOptions& options) {
   if (!(options.bits >= kMinBits && options.bits <= kMaxBits)) {
@@ -40,58 +38,6 @@ void check_options(const EcuqOptions& options) {
   if (!(options.tolerance >= 0 && options.tolerance <= kMaxBits)) {
     throw Error(ErrorKind::kInvalidInput, "tolerance: found " + std::to_string(options.tolerance) +
                                               ", expected a number from 0 to 32");
-  }
-}
-
-struct EncodeScratch {
-  BlockSymbols block;
-  // A stream is coded here first: the last store of a stream reaches beyond it, where another
-  // thread's bytes may be.
-  std::vector<std::uint8_t> stream = std::vector<std::uint8_t>(kMaxStreamWords * kMaxCodeLength / 8 + 16);
-  std::vector<std::uint8_t> raw;
-};
-
-[[noreturn]] void report_changed_input() {
-  throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
-}
-
-// Encodes one block to exactly [out, end), or throws when its size is not the planned one.
-void encode_block(const EcuqPlan::Impl& plan, const BlockQuantizer& quantizer,
-                  const CodeWords& words, unsigned max_length, const TensorView& tensor,
-                  std::size_t block, EncodeScratch* scratch, std::uint8_t* out,
-                  const std::uint8_t* end) {
-  const CodingPlan& coding_plan = plan.coding_plan;
-  const Layout& layout = coding_plan.layout;
-  const std::size_t length = block_length(plan.size, block);
-  const std::uint8_t* symbols =
-      quantizer.run(tensor, block_begin(block), length, &scratch->block);
-  if (layout.alphabet() > 1) {
-    const StreamSplit split = split_streams(length, layout.tuple);
-    for (int s = 0; s < split.count; ++s) {
-      // SAFETY: split.words[s] <= kMaxStreamWords words of at most kMaxCodeLength bits, and 8 more bytes.
-      const std::size_t bytes = kernels().huffman_encode(symbols, split.words[s], words.data(),
-                                                         max_length, scratch->stream.data());
-      if (bytes != coding_plan.coding.stream_sizes[block * kHuffmanStreams + static_cast<std::size_t>(s)]) {
-        report_changed_input();
-      }
-      std::memcpy(out, scratch->stream.data(), bytes);
-      out += bytes;
-      symbols += split.words[s];
-    }
-  }
-  if (layout.raw_bits > 0) {
-    const std::size_t bytes = divide_up(length * layout.raw_bits, 8);
-    scratch->raw.resize(bytes + 16);
-    kernels().pack_raw(scratch->block.raw.data(), length, layout.raw_bits, scratch->raw.data());
-    std::memcpy(out, scratch->raw.data(), bytes);
-    out += bytes;
-  }
-  if (static_cast<std::size_t>(end - out) != scratch->block.outliers.size() * kOutlierBytes) {
-    report_changed_input();
-  }
-  for (const Outlier& outlier : scratch->block.outliers) {
-    out = write_le(out, outlier.position);
-    out = write_le(out, static_cast<std::uint32_t>(outlier.level));
   }
 }
 
@@ -108,10 +54,8 @@ EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor,
     throw Error(ErrorKind::kInvalidInput, "tensor: does not match its header");
   }
   if (impl->size > 0) {
-    impl->coding_plan = plan_coding(tensor, options);
-    const CodingPlan& plan = impl->coding_plan;
-    impl->payload_bytes = payload_size(plan.levels, plan.layout, plan.coding,
-                                       plan.measurement.num_outliers, impl->size);
+    impl->payload = plan_payload(tensor, options);
+    impl->payload_bytes = payload_size(impl->payload, impl->size);
   }
   return EcuqPlan(std::move(impl));
 }
@@ -123,33 +67,38 @@ std::size_t encoded_size(const EcuqPlan& plan) {
 void ecuq_encode(const EcuqPlan& plan_handle, const TensorView& tensor, int threads,
                  std::uint8_t* out) {
   const EcuqPlan::Impl& plan = plan_handle.impl();
-  std::uint8_t* payload = write_frame_header(plan.header, plan.payload_bytes, out);
+  std::uint8_t* next = write_frame_header(plan.header, plan.payload_bytes, out);
   if (plan.size > 0) {
-    const CodingPlan& coding_plan = plan.coding_plan;
-    const Layout& layout = coding_plan.layout;
-    const bool has_outliers = coding_plan.measurement.num_outliers > 0;
-    std::uint8_t* next = write_payload_header(coding_plan.levels, layout, coding_plan.coding,
-                                              coding_plan.measurement.block_outliers, has_outliers,
-                                              plan.size, payload);
-    const std::size_t blocks = num_blocks(plan.size);
-    std::vector<std::uint8_t*> starts(blocks + 1, next);
-    for (std::size_t block = 0; block < blocks; ++block) {
+    const EncodedBlocks& blocks = plan.payload.blocks;
+    const Layout& layout = plan.payload.code.layout;
+    next = write_payload_header(plan.payload, plan.size, next);
+
+    const std::size_t count = num_blocks(plan.size);
+    std::vector<std::uint8_t*> starts(count);
+    for (std::size_t block = 0; block < count; ++block) {
       const std::size_t length = block_length(plan.size, block);
-      next += block_bytes(&coding_plan.coding.stream_sizes[block * kHuffmanStreams],
+      starts[block] = next;
+      next += block_bytes(&blocks.stream_sizes[block * kHuffmanStreams],
                           split_streams(length, layout.tuple).count, length, layout.raw_bits,
-                          coding_plan.measurement.block_outliers[block]);
-      starts[block + 1] = next;
+                          blocks.block_outliers[block]);
     }
-    const CodeWords words = code_words(coding_plan.coding.lengths, layout.alphabet());
-    unsigned max_length = 0;
-    for (const std::uint8_t length : coding_plan.coding.lengths) {
-      max_length = length > max_length ? length : max_length;
-    }
-    const BlockQuantizer quantizer(coding_plan.levels, layout);
-    std::vector<EncodeScratch> scratch(num_workers(blocks, threads));
-    parallel_for(blocks, threads, [&](std::size_t block, int worker) {
-      encode_block(plan, quantizer, words, max_length, tensor, block, &scratch[worker],
-                   starts[block], starts[block + 1]);
+    const BlockEncoder encoder(plan.payload.levels, plan.payload.code);
+    std::vector<BlockEncoder::Scratch> scratch(num_workers(count, threads));
+    parallel_for(count, threads, [&](std::size_t block, int worker) {
+      ByteView bytes;
+      if (blocks.kept.empty()) {
+        const BlockEncoder::Encoded encoded = encoder.encode(tensor, block, &scratch[worker]);
+        if (encoded.num_outliers != blocks.block_outliers[block] ||
+            !std::equal(encoded.stream_sizes, encoded.stream_sizes + encoded.num_streams,
+                        &blocks.stream_sizes[block * kHuffmanStreams])) {
+          throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
+        }
+        bytes = encoded.bytes;
+      } else {
+        bytes = {blocks.kept[block].data(), blocks.kept[block].size()};
+      }
+      // SAFETY: the sizes add up to the same as those in the directory, from which starts was made.
+      if (bytes.size > 0) std::memcpy(starts[block], bytes.data, bytes.size);
     });
   }
   seal_frame(out, encoded_size(plan_handle), threads);

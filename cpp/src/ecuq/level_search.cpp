@@ -1,6 +1,7 @@
 #include "ecuq/level_search.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,8 +14,8 @@
 #include "common/source.h"
 #include "ecuq/block_quantizer.h"
 #include "ecuq/blocks.h"
-#include "ecuq/layout_choice.h"
 #include "ecuq/sample.h"
+#include "ecuq/symbol_code.h"
 #include "entropy/histogram.h"
 
 namespace docofl {
@@ -48,8 +49,8 @@ bool add_distinct(const float* values, std::size_t count, ValueSet* distinct) {
 // The different values of the tensor where there are at most 256.
 std::optional<Levels> distinct_values(const TensorView& tensor, const Sample& sample, int threads) {
   ValueSet distinct;
-  if (!add_distinct(sample.values.data(), sample.values.size(), &distinct)) return std::nullopt;
-  if (!sample.is_whole) {
+  if (!add_distinct(sample.values(), sample.size(), &distinct)) return std::nullopt;
+  if (!sample.is_whole()) {
     const std::size_t blocks = num_blocks(tensor.size);
     std::vector<ValueSet> sets(num_workers(blocks, threads));
     std::vector<std::vector<float>> scratch(sets.size());
@@ -73,18 +74,14 @@ std::optional<Levels> distinct_values(const TensorView& tensor, const Sample& sa
   return levels;
 }
 
-CodingPlan make_plan(const TensorView& tensor, const Levels& levels, const Layout& layout,
-                     int threads) {
-  CodingPlan plan{levels, layout, measure(tensor, levels, layout, threads), {}};
-  plan.coding = make_coding(plan.measurement, levels, layout, tensor.size);
-  plan.measurement.stream_counts = {};
-  return plan;
-}
+// Encoded blocks are kept for the encoder while they and the frame take less than this part of the input.
+constexpr double kMaxKeptPart = 0.32;
 
-CodingPlan plan_explicit(const TensorView& tensor, const Sample& sample, const Levels& levels,
-                         int threads) {
-  const Layout layout = choose_layout(sample, levels, tensor.size, threads).layout;
-  return make_plan(tensor, levels, layout, threads);
+PayloadPlan make_plan(const TensorView& tensor, const Levels& levels, const SymbolCode& code,
+                      const EcuqOptions& options) {
+  const double input_bits = 8.0 * static_cast<double>(item_size(tensor.dtype));
+  const bool keep = 2 * std::max(code.bits, options.bits) <= kMaxKeptPart * input_bits;
+  return {levels, code, encode_blocks(tensor, levels, code, keep, options.threads)};
 }
 
 // --- the bytes rule ----------------------------------------------------------------------------
@@ -103,27 +100,40 @@ class BytesSearch {
  public:
   BytesSearch(const TensorView& tensor, const Sample& sample, const ValueRange& range,
               const EcuqOptions& options)
-      : tensor_(tensor), sample_(sample), range_(range), options_(options) {}
+      : tensor_(tensor),
+        sample_(sample),
+        coarse_sample_(sample.view(), kCoarseSampleSize),
+        range_(range),
+        options_(options) {
+    coarse_sample_.gather(0, sample.size());
+    coarse_sample_.finish();
+  }
 
-  CodingPlan run() {
+  PayloadPlan run() {
     const double size = static_cast<double>(tensor_.size);
     const std::uint64_t budget = static_cast<std::uint64_t>(options_.bits * size / 8) + 1;
-    std::optional<CodingPlan> best;
-    std::int64_t fits = 0;                              // levels known to meet the budget
+    std::optional<PayloadPlan> best;
+    std::int64_t fits = 0;                                // levels known to meet the budget
     std::int64_t exceeds = std::int64_t(kMaxLevels) + 1;  // and known not to
     double correction = 0;
     // Aim at the middle of the accepted band, as the sample is never quite right.
-    double margin = sample_.is_whole ? 0 : std::min(0.004, options_.tolerance / 2);
+    double margin = sample_.is_whole() ? 0 : std::min(0.0045, options_.tolerance / 2);
     for (int attempt = 0; attempt < kMaxPasses; ++attempt) {
-      const std::int64_t proposal =
-          propose(fits, exceeds, options_.bits - correction - margin);
+      const double limit = options_.bits - correction;
+      std::int64_t proposal = propose(fits, exceeds, limit - margin);
+      // Where a level more or less makes a larger difference than the band is wide, dare more.
+      if (proposal <= fits || code_for(sample_, proposal).bits < limit - options_.tolerance) {
+        proposal = propose(fits, exceeds, limit - margin / 4);
+      }
       if (proposal <= fits) break;
-      const LayoutEstimate& estimate = estimated(proposal);
-      CodingPlan plan = make_plan(tensor_, levels(proposal), estimate.layout, options_.threads);
-      const double exact = 8.0 * static_cast<double>(plan.coding.charged_bytes) / size;
-      correction = exact - estimate.bits;
-      margin = 0;
-      if (plan.coding.charged_bytes > budget) {
+      const SymbolCode& code = code_for(sample_, proposal);
+      PayloadPlan plan = make_plan(tensor_, levels(proposal), code, options_);
+      const std::size_t bytes = charged_bytes(plan, tensor_.size);
+      const double exact = 8.0 * static_cast<double>(bytes) / size;
+      if(getenv("DBG")) fprintf(stderr,"pass %d K=%ld est %.4f exact %.4f W%u t%u probes %zu\n",attempt,(long)proposal,code.bits,exact,code.layout.num_coded,code.layout.tuple,codes_.size());
+      correction = exact - code.bits;
+      margin /= 2;
+      if (bytes > budget) {
         exceeds = proposal;
         continue;
       }
@@ -132,10 +142,10 @@ class BytesSearch {
       if (exact >= options_.bits - options_.tolerance) break;
     }
     // Plain fixed-width codes need no table: they win where the tensor is small.
-    const int width = static_cast<int>(std::min(24.0, options_.bits));
+    const unsigned width = static_cast<unsigned>(std::min(24.0, options_.bits));
     if (!best || (std::int64_t(1) << width) > best->levels.num_levels) {
-      CodingPlan fixed = plan_fixed_width(width);
-      if (fixed.coding.charged_bytes <= budget) return fixed;
+      PayloadPlan fixed = plan_fixed_width(width);
+      if (charged_bytes(fixed, tensor_.size) <= budget) return fixed;
       if (!best) return plan_fixed_width(0);
     }
     return *std::move(best);
@@ -144,23 +154,22 @@ class BytesSearch {
  private:
   static constexpr int kMaxPasses = 8;
   static constexpr int kMaxProbes = 48;
+  static constexpr std::size_t kCoarseSampleSize = 16384;
 
   Levels levels(std::int64_t num_levels) const {
     return {range_.x_min, range_.x_max, static_cast<std::int32_t>(num_levels), {}};
   }
 
-  CodingPlan plan_fixed_width(int width) const {
-    Layout layout;
-    layout.raw_bits = static_cast<unsigned>(width);
-    return make_plan(tensor_, levels(std::int64_t(1) << width), layout, options_.threads);
+  PayloadPlan plan_fixed_width(unsigned width) const {
+    return make_plan(tensor_, levels(std::int64_t(1) << width), fixed_width_code(width), options_);
   }
 
-  const LayoutEstimate& estimated(std::int64_t num_levels) {
-    const auto known = estimates_.find(num_levels);
-    if (known != estimates_.end()) return known->second;
-    return estimates_[num_levels] =
-               choose_layout(sample_, range_.x_min, range_.x_max,
-                             static_cast<std::int32_t>(num_levels), tensor_.size, options_.threads);
+  const SymbolCode& code_for(const Sample& sample, std::int64_t num_levels) {
+    const auto key = std::make_pair(&sample, num_levels);
+    const auto known = codes_.find(key);
+    if (known != codes_.end()) return known->second;
+    return codes_[key] = choose_code(sample, range_.x_min, range_.x_max,
+                                     static_cast<std::int32_t>(num_levels), tensor_.size);
   }
 
   // The number of levels of a bell-shaped vector whose middle 80 % spread like the sample's.
@@ -172,30 +181,37 @@ class BytesSearch {
     return static_cast<std::int64_t>(std::min(guess, double(kMaxLevels)));
   }
 
-  // The most levels between `fits` and `exceeds` (both excluded) that the sample estimates within
-  // `limit`; `fits` where it finds none. A level more costs about 1 / (K ln 2) bits, which the first
-  // steps use; then the bracket is halved.
+  // The most levels between `fits` and `exceeds` (both excluded) that the sample estimates within `limit`; `fits` where
+  // it finds none.
   std::int64_t propose(std::int64_t fits, std::int64_t exceeds, double limit) {
-    std::int64_t low = fits;
-    std::int64_t high = exceeds;
-    std::int64_t next = low > 0 && high <= kMaxLevels ? low + (high - low) / 2 : first_guess(limit);
+    std::int64_t start = exceeds <= kMaxLevels ? exceeds - 1 : fits > 0 ? fits + 1 : first_guess(limit);
+    if (start == first_guess(limit) && !coarse_sample_.is_whole()) {
+      start = search(coarse_sample_, fits, exceeds, start, limit, options_.tolerance);
+    }
+    return search(sample_, fits, exceeds, start, limit, options_.tolerance * 0.35);
+  }
+
+  // The same for one sample, from `start`, satisfied with `slack` below the limit. Twice the levels cost
+  // about a bit, which the first steps use; after them the bracket is halved.
+  std::int64_t search(const Sample& sample, std::int64_t low, std::int64_t high, std::int64_t start,
+                      double limit, double slack) {
+    const double aim = limit - slack / 2;
+    std::int64_t next = start;
     for (int probe = 0; probe < kMaxProbes && high - low > 1; ++probe) {
       next = std::min(high - 1, std::max(low + 1, next));
-      const double bits = estimated(next).bits;
+      const double bits = code_for(sample, next).bits;
       if (bits <= limit) {
         low = next;
-        if (bits >= limit - options_.tolerance / 4) break;
+        if (bits >= limit - slack) break;
       } else {
         high = next;
       }
-      if (probe < 8) {
-        next = static_cast<std::int64_t>(static_cast<double>(next) *
-                                         rough_exp2(limit - options_.tolerance / 8 - bits));
-        if (probe >= 3 && (next <= low || next >= high)) next = low + (high - low) / 2;
-      } else {
-        const double middle = std::sqrt(static_cast<double>(std::max<std::int64_t>(low, 1)) *
-                                        static_cast<double>(high));
-        next = static_cast<std::int64_t>(middle);
+      next = static_cast<std::int64_t>(static_cast<double>(next) * rough_exp2(aim - bits));
+      if (probe >= 8) {
+        next = static_cast<std::int64_t>(
+            std::sqrt(static_cast<double>(std::max<std::int64_t>(low, 1)) * static_cast<double>(high)));
+      } else if (probe >= 3 && (next <= low || next >= high)) {
+        next = low + (high - low) / 2;
       }
     }
     return low;
@@ -203,9 +219,10 @@ class BytesSearch {
 
   const TensorView& tensor_;
   const Sample& sample_;
+  Sample coarse_sample_;
   ValueRange range_;
   EcuqOptions options_;
-  std::map<std::int64_t, LayoutEstimate> estimates_;
+  std::map<std::pair<const Sample*, std::int64_t>, SymbolCode> codes_;
 };
 
 // --- the paper's rule --------------------------------------------------------------------------
@@ -218,12 +235,10 @@ class EntropySearch {
                 const EcuqOptions& options)
       : tensor_(tensor), sample_(sample), range_(range), options_(options) {}
 
-  // Sets `unbounded` when the levels ran into kMaxLevels with entropy to spare.
-  std::int32_t run(bool* unbounded) {
-    *unbounded = false;
-    const double start = std::exp2(options_.bits);
+  // The number of levels.
+  std::int32_t run() {
+    const double start = std::min(std::exp2(options_.bits), double(kMaxLevels));
     std::int32_t best = static_cast<std::int32_t>(std::max(1.0, std::floor(start)));
-    if (start >= kMaxLevels) return kMaxLevels;
     if (judge(best) != Verdict::kBelow) return best;
     double low = start;
     double high = std::numeric_limits<double>::infinity();
@@ -234,7 +249,7 @@ class EntropySearch {
         ++p;
         mid = start + std::ldexp(1.0, p);
         if (mid > kMaxLevels) {
-          *unbounded = true;
+          is_unbounded_ = true;
           return best;
         }
       } else {
@@ -256,11 +271,21 @@ class EntropySearch {
     return best;
   }
 
- private:
-  enum class Verdict { kBelow, kWithin, kAbove };
+  // True when the levels ran into kMaxLevels with entropy to spare.
+  bool is_unbounded() const { return is_unbounded_; }
+
+  // Exact, by a pass over the tensor.
+  double entropy(std::int32_t num_levels) const {
+    std::size_t occupied = 0;
+    return level_entropy(tensor_, make_grid(range_.x_min, range_.x_max, num_levels),
+                         options_.threads, &occupied);
+  }
 
   // Rounding must not turn an entropy of exactly `bits` into one beyond it.
   static constexpr double kSlack = 1e-9;
+
+ private:
+  enum class Verdict { kBelow, kWithin, kAbove };
 
   Verdict compare(double entropy, double doubt) const {
     if (entropy > options_.bits + kSlack + doubt) return Verdict::kAbove;
@@ -269,56 +294,69 @@ class EntropySearch {
   }
 
   Verdict judge(std::int32_t num_levels) const {
-    const GridParams grid = make_grid(range_.x_min, range_.x_max, num_levels);
-    std::size_t occupied = 0;
-    if (!sample_.is_whole) {
-      const double entropy = level_entropy(sample_.view(), grid, options_.threads, &occupied);
+    if (!sample_.is_whole()) {
+      const GridParams grid = make_grid(range_.x_min, range_.x_max, num_levels);
+      std::size_t occupied = 0;
+      const double estimate = level_entropy(sample_.view(), grid, options_.threads, &occupied);
       // The sample's entropy is low by about occupied / (2 N ln 2) and scatters by a few thousandths.
-      const double missing = static_cast<double>(occupied) / static_cast<double>(sample_.values.size());
-      const Verdict verdict = compare(entropy, 0.05 + 4 * missing);
+      const double missing = static_cast<double>(occupied) / static_cast<double>(sample_.size());
+      const Verdict verdict = compare(estimate, 0.05 + 4 * missing);
       if (verdict != Verdict::kWithin) return verdict;
     }
-    return compare(level_entropy(tensor_, grid, options_.threads, &occupied), 0);
+    return compare(entropy(num_levels), 0);
   }
 
   const TensorView& tensor_;
   const Sample& sample_;
   ValueRange range_;
   EcuqOptions options_;
+  bool is_unbounded_ = false;
 };
+
+// Enough that the estimate of bits is off by a few thousandths, and little beside the tensor.
+std::size_t sample_size(std::size_t tensor_size) {
+  constexpr std::size_t kMost = 262144;
+  return tensor_size <= kMost ? tensor_size : std::min(kMost, std::max(kMost / 4, tensor_size / 8));
+}
 
 }  // namespace
 
-CodingPlan plan_coding(const TensorView& tensor, const EcuqOptions& options) {
+PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
   const int threads = options.threads;
-  // 1. The range; a constant needs no levels but itself (a mixture of -0 and +0 becomes +0).
-  const ValueRange range = value_range(tensor, threads);
+  // 1. The range and a sample; a constant needs no levels but itself (a mixture of -0 and +0 becomes +0).
+  Sample sample(tensor, sample_size(tensor.size));
+  const ValueRange range = value_range(
+      tensor, threads, [&](std::size_t begin, std::size_t end) { sample.gather(begin, end); });
   if (range.x_min == range.x_max) {
     Levels constant;
     constant.explicit_values = {range.x_max};
-    return make_plan(tensor, constant, Layout{}, threads);
+    return make_plan(tensor, constant, fixed_width_code(0), options);
   }
-  const Sample sample = take_sample(tensor);
+  sample.finish();
+  const auto plan_exact = [&]() -> std::optional<PayloadPlan> {
+    const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
+    if (!exact) return std::nullopt;
+    return make_plan(tensor, *exact, choose_code(sample, *exact, tensor.size), options);
+  };
 
   // 2. The paper's rule.
   if (options.budget == Budget::kEntropy) {
-    bool unbounded = false;
-    const std::int32_t num_levels = EntropySearch(tensor, sample, range, options).run(&unbounded);
-    if (unbounded) {
-      const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
-      if (exact) return plan_explicit(tensor, sample, *exact, threads);
+    EntropySearch search(tensor, sample, range, options);
+    const std::int32_t num_levels = search.run();
+    if (search.is_unbounded()) {
+      std::optional<PayloadPlan> exact = plan_exact();
+      if (exact && exact->code.entropy <= options.bits + EntropySearch::kSlack) return *std::move(exact);
     }
-    const Layout layout =
-        choose_layout(sample, range.x_min, range.x_max, num_levels, tensor.size, threads).layout;
-    return make_plan(tensor, {range.x_min, range.x_max, num_levels, {}}, layout, threads);
+    SymbolCode code = choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size);
+    code.entropy = search.entropy(num_levels);
+    return make_plan(tensor, {range.x_min, range.x_max, num_levels, {}}, code, options);
   }
 
   // 3. The bytes rule: exact where few different values fit the budget, otherwise as fine as fits.
-  const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
-  if (exact) {
-    CodingPlan plan = plan_explicit(tensor, sample, *exact, threads);
-    const double bits = 8.0 * static_cast<double>(plan.coding.charged_bytes);
-    if (bits <= options.bits * static_cast<double>(tensor.size)) return plan;
+  std::optional<PayloadPlan> exact = plan_exact();
+  const double budget_bits = options.bits * static_cast<double>(tensor.size);
+  if (exact && 8.0 * static_cast<double>(charged_bytes(*exact, tensor.size)) <= budget_bits) {
+    return *std::move(exact);
   }
   return BytesSearch(tensor, sample, range, options).run();
 }

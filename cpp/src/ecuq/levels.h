@@ -12,7 +12,7 @@ namespace docofl {
 constexpr std::int32_t kMaxLevels = 1 << 30;
 constexpr std::int32_t kMaxNarrowLevels = 1 << 14;
 constexpr unsigned kMaxCodedLevels = 256;
-constexpr unsigned kMaxTuple = kEntrySymbols;
+constexpr unsigned kMaxTuple = 6;
 constexpr unsigned kMaxRawBits = 24;
 
 // Where values are reconstructed: at the centres of K uniform bins, or at explicit values.

@@ -137,38 +137,41 @@ std::size_t block_bytes(const std::uint16_t* stream_sizes, int streams, std::siz
   return bytes;
 }
 
-std::size_t uncharged_bytes(const Levels& levels, bool has_outliers, std::size_t size) {
-  return kCommonBytes + (levels.is_explicit() ? 4 : kUniformBytes) +
-         directory_entry_bytes(split_streams(block_length(size, 0), 1).count, has_outliers);
-}
-
-std::size_t payload_size(const Levels& levels, const Layout& layout, const Coding& coding,
-                         std::uint64_t num_outliers, std::size_t size) {
+std::size_t payload_size(const PayloadPlan& plan, std::size_t size) {
   if (size == 0) return 0;
+  const Layout& layout = plan.code.layout;
   const std::size_t alphabet = layout.alphabet();
-  std::size_t bytes = kCommonBytes + levels_bytes(levels) +
-                      (alphabet > 1 ? code_table_size(coding.lengths, alphabet) : 0) +
-                      num_outliers * kOutlierBytes;
+  std::size_t bytes = kCommonBytes + levels_bytes(plan.levels) +
+                      (alphabet > 1 ? code_table_size(plan.code.lengths, alphabet) : 0) +
+                      plan.blocks.num_outliers * kOutlierBytes;
   for (std::size_t block = 0; block < num_blocks(size); ++block) {
     const std::size_t length = block_length(size, block);
     const int streams = split_streams(length, layout.tuple).count;
-    bytes += directory_entry_bytes(streams, num_outliers > 0) +
-             block_bytes(&coding.stream_sizes[block * kHuffmanStreams], streams, length,
+    bytes += directory_entry_bytes(streams, plan.blocks.num_outliers > 0) +
+             block_bytes(&plan.blocks.stream_sizes[block * kHuffmanStreams], streams, length,
                          layout.raw_bits, 0);
   }
   return bytes;
 }
 
-std::uint8_t* write_payload_header(const Levels& levels, const Layout& layout, const Coding& coding,
-                                   const std::vector<std::uint32_t>& block_outliers,
-                                   bool has_outliers, std::size_t size, std::uint8_t* out) {
+std::size_t charged_bytes(const PayloadPlan& plan, std::size_t size) {
+  const int streams = split_streams(block_length(size, 0), 1).count;
+  return payload_size(plan, size) - kCommonBytes -
+         (plan.levels.is_explicit() ? sizeof(float) : kUniformBytes) -
+         directory_entry_bytes(streams, plan.blocks.num_outliers > 0);
+}
+
+std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, std::uint8_t* out) {
+  const Levels& levels = plan.levels;
+  const Layout& layout = plan.code.layout;
+  const bool has_outliers = plan.blocks.num_outliers > 0;
   *out++ = kCoderHuffman;
   *out++ = static_cast<std::uint8_t>((levels.is_explicit() ? kModeExplicit : 0) |
                                      (has_outliers ? kModeOutliers : 0));
   *out++ = static_cast<std::uint8_t>(layout.tuple);
   *out++ = static_cast<std::uint8_t>(layout.raw_bits);
   *out++ = static_cast<std::uint8_t>(layout.num_coded - 1);
-  out = write_le(out, static_cast<float>(coding.entropy));
+  out = write_le(out, static_cast<float>(plan.code.entropy));
   if (levels.is_explicit()) {
     for (const float value : levels.explicit_values) out = write_le(out, value);
   } else {
@@ -177,13 +180,12 @@ std::uint8_t* write_payload_header(const Levels& levels, const Layout& layout, c
     out = write_le(out, static_cast<std::uint32_t>(levels.num_levels));
     out = write_le(out, static_cast<std::uint32_t>(layout.base));
   }
-  if (layout.alphabet() > 1) out = write_code_table(coding.lengths, layout.alphabet(), out);
+  if (layout.alphabet() > 1) out = write_code_table(plan.code.lengths, layout.alphabet(), out);
   for (std::size_t block = 0; block < num_blocks(size); ++block) {
     const int streams = split_streams(block_length(size, block), layout.tuple).count;
-    for (int s = 0; s < streams; ++s) {
-      out = write_le(out, coding.stream_sizes[block * kHuffmanStreams + static_cast<std::size_t>(s)]);
-    }
-    if (has_outliers) out = write_le(out, block_outliers[block]);
+    const std::uint16_t* sizes = &plan.blocks.stream_sizes[block * kHuffmanStreams];
+    for (int s = 0; s < streams; ++s) out = write_le(out, sizes[s]);
+    if (has_outliers) out = write_le(out, plan.blocks.block_outliers[block]);
   }
   return out;
 }
@@ -207,7 +209,9 @@ PayloadHeader read_payload_header(const Frame& frame) {
     corrupt("mode: found " + std::to_string(mode) + ", expected 0, 1 or 2");
   }
   Layout& layout = header.layout;
-  layout.tuple = read_bounded(&reader, "tuple size", reader.read<std::uint8_t>("tuple size"), 1, kMaxTuple);
+  layout.tuple =
+      read_bounded(&reader, "tuple size", reader.read<std::uint8_t>("tuple size"), 1, kMaxTuple);
+  if (layout.tuple > 1 && layout.tuple % 2 == 1) corrupt("tuple size: expected 1, 2, 4 or 6");
   layout.raw_bits = read_bounded(&reader, "raw bits", reader.read<std::uint8_t>("raw bits"), 0,
                                  layout.tuple > 1 || is_explicit ? 0 : kMaxRawBits);
   layout.num_coded = 1u + reader.read<std::uint8_t>("coded levels");

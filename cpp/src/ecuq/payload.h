@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "docofl/frame.h"
+#include "ecuq/block_encoder.h"
 #include "ecuq/levels.h"
-#include "ecuq/measure.h"
+#include "ecuq/symbol_code.h"
 #include "entropy/huffman.h"
 
 // The fields of an ECUQ payload before its blocks (docs/format.md, sections 3.1 to 3.3).
@@ -14,21 +15,25 @@ namespace docofl {
 
 constexpr std::size_t kOutlierBytes = 6;
 
-// Bytes of the whole payload.
-std::size_t payload_size(const Levels& levels, const Layout& layout, const Coding& coding,
-                         std::uint64_t num_outliers, std::size_t size);
+// Everything that makes a payload.
+struct PayloadPlan {
+  Levels levels;
+  SymbolCode code;
+  EncodedBlocks blocks;
+};
 
-// Bytes of it that the header's allowance covers: parameters and the first directory entry.
-std::size_t uncharged_bytes(const Levels& levels, bool has_outliers, std::size_t size);
+// Bytes of the whole payload.
+std::size_t payload_size(const PayloadPlan& plan, std::size_t size);
+
+// Bytes of it that count against the budget: all but the parameters and the first directory entry.
+std::size_t charged_bytes(const PayloadPlan& plan, std::size_t size);
 
 // Bytes of one block.
 std::size_t block_bytes(const std::uint16_t* stream_sizes, int streams, std::size_t length,
                         unsigned raw_bits, std::size_t outliers);
 
 // Writes everything before the blocks and returns where they start.
-std::uint8_t* write_payload_header(const Levels& levels, const Layout& layout, const Coding& coding,
-                                   const std::vector<std::uint32_t>& block_outliers,
-                                   bool has_outliers, std::size_t size, std::uint8_t* out);
+std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, std::uint8_t* out);
 
 // The same fields, read and checked: a copy, so that later changes of the caller's bytes cannot reach it.
 struct PayloadHeader {

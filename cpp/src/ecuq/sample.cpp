@@ -9,43 +9,48 @@
 namespace docofl {
 namespace {
 
-constexpr std::size_t kRunLength = 32;
-constexpr std::size_t kNumRuns = 4096;
+// Short, so that many places of a tensor whose parts differ are seen; enough for pairs.
+constexpr std::size_t kRunLength = 2;
 constexpr std::size_t kMaxSorted = 1024;
-constexpr std::uint64_t kSampleKey = 0x446f436f464c;  // any constant: bytes must not depend on chance
+constexpr std::uint64_t kSampleKey = 1;  // any constant: bytes must not depend on chance
 
 }  // namespace
 
-float Sample::quantile(double fraction) const {
-  return sorted[static_cast<std::size_t>(fraction * static_cast<double>(sorted.size() - 1))];
+Sample::Sample(const TensorView& tensor, std::size_t max_size)
+    : tensor_(tensor), size_(tensor.size), is_whole_(tensor.size <= max_size) {
+  if (is_whole_) {
+    if (tensor.dtype != DType::kFloat32) storage_.resize(size_);
+    values_ = load_values(tensor, 0, size_, storage_.data());
+    return;
+  }
+  const std::size_t runs = max_size / kRunLength;
+  run_width_ = tensor.size / runs;
+  size_ = runs * kRunLength;
+  storage_.resize(size_);
+  values_ = storage_.data();
 }
 
-Sample take_sample(const TensorView& tensor) {
-  Sample sample;
-  sample.is_whole = tensor.size <= kRunLength * kNumRuns;
-  sample.values.resize(sample.is_whole ? tensor.size : kRunLength * kNumRuns);
-  const auto copy = [&](std::size_t from, std::size_t count, float* to) {
-    const float* values = load_values(tensor, from, count, to);
-    if (values != to) std::copy(values, values + count, to);
-  };
-  if (sample.is_whole) {
-    copy(0, tensor.size, sample.values.data());
-  } else {
-    for (std::size_t run = 0; run < kNumRuns; ++run) {
-      // Split as quotient and remainder: run * size could overflow.
-      const std::size_t width = tensor.size / kNumRuns;
-      const std::size_t rest = tensor.size % kNumRuns;
-      const std::size_t begin = run * width + run * rest / kNumRuns;
-      const std::size_t jitter = counter_random(kSampleKey, run) % (width - kRunLength + 1);
-      copy(begin + jitter, kRunLength, &sample.values[run * kRunLength]);
-    }
+void Sample::gather(std::size_t begin, std::size_t end) {
+  if (is_whole_) return;
+  const std::size_t runs = size_ / kRunLength;
+  for (std::size_t run = begin / run_width_; run < runs && run * run_width_ < end; ++run) {
+    const std::uint64_t random = counter_random(kSampleKey, run) >> 32;
+    const std::size_t start = run * run_width_ + ((random * (run_width_ - kRunLength + 1)) >> 32);
+    if (start < begin || start >= end) continue;
+    float* const to = &storage_[run * kRunLength];
+    const float* values = load_values(tensor_, start, kRunLength, to);
+    if (values != to) std::copy(values, values + kRunLength, to);
   }
-  const std::size_t stride = std::max<std::size_t>(1, sample.values.size() / kMaxSorted);
-  for (std::size_t i = 0; i < sample.values.size(); i += stride) {
-    sample.sorted.push_back(sample.values[i]);
-  }
-  std::sort(sample.sorted.begin(), sample.sorted.end());
-  return sample;
+}
+
+void Sample::finish() {
+  const std::size_t stride = std::max<std::size_t>(1, size_ / kMaxSorted);
+  for (std::size_t i = 0; i < size_; i += stride) sorted_.push_back(values_[i]);
+  std::sort(sorted_.begin(), sorted_.end());
+}
+
+float Sample::quantile(double fraction) const {
+  return sorted_[static_cast<std::size_t>(fraction * static_cast<double>(sorted_.size() - 1))];
 }
 
 }  // namespace docofl

@@ -157,7 +157,9 @@ CodeWords code_words(const CodeLengths& lengths, std::size_t alphabet) {
   CodeWords words{};
   for (std::size_t s = 0; s < alphabet; ++s) {
     const unsigned length = lengths[s];
-    if (length > 0) words[s] = reverse_bits(next[length]++, length) | length << 16;
+    if (length == 0) continue;
+    const std::uint64_t reversed = reverse_bits(next[length]++, length);
+    words[s] = reversed << (64 - length) | length;
   }
   return words;
 }

@@ -24,8 +24,9 @@ CodeLengths huffman_lengths(const SymbolCounts& counts, std::size_t alphabet, un
 std::uint64_t coded_bits(const SymbolCounts& counts, const CodeLengths& lengths,
                          std::size_t alphabet);
 
-// Code words for the encoder: the word with its first bit lowest, and its length from bit 16.
-using CodeWords = std::array<std::uint32_t, kMaxAlphabet>;
+// Code words for the encoder: the length in the low byte, the word in the top `length` bits with its first bit
+// lowest.
+using CodeWords = std::array<std::uint64_t, kMaxAlphabet>;
 CodeWords code_words(const CodeLengths& lengths, std::size_t alphabet);
 
 // The code table on the wire.

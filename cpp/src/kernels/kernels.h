@@ -33,11 +33,25 @@ struct HuffmanStream {
 constexpr int kHuffmanStreams = 4;
 constexpr unsigned kMaxCodeLength = 16;
 
-// An entry of the decode table: up to six coordinates in the low bytes, then the bits used, then the
-// number of coordinates. Both are zero where the code word is longer than the table's index.
-constexpr unsigned kEntrySymbols = 6;
+// What decoded code words leave: a byte for each coordinate with one coordinate a word, otherwise a byte for
+// each two (the first in the high half). An entry of the decode table holds up to six such bytes, then the
+// bits used and, at the top, the number of bytes. Both are zero where the code word is longer than the table's index.
+constexpr unsigned kEntryBytes = 6;
 constexpr unsigned kEntryLengthShift = 48;
 constexpr unsigned kEntryCountShift = 56;
+
+// Bits that index the table of blocks with four streams: 16 KiB of entries, half of a small L1 cache.
+constexpr unsigned kStreamIndexBits = 11;
+constexpr std::uint64_t kStreamIndexMask = (std::uint64_t(1) << kStreamIndexBits) - 1;
+
+struct HuffmanTable {
+  const std::uint64_t* entries;
+  // For longer words. Read as 16-bit fractions, words of length l lie below limit[l] and, if not shorter, at
+  // or above limit[l - 1]; their entries, in order, start at words[first[l]].
+  std::uint32_t limit[kMaxCodeLength + 1];
+  std::uint32_t first[kMaxCodeLength + 1];
+  std::uint64_t words[256];
+};
 
 struct Kernels {
   const char* name;
@@ -59,15 +73,19 @@ struct Kernels {
                               const std::int32_t* levels, std::size_t n, std::uint8_t* coded,
                               std::uint32_t* raw);
 
-  // Values of coded levels, without and with raw bits.
+  // Values of coded levels, without and with raw bits. `past_caches` is for outputs so large that they would only push
+  // other data out of the caches.
   void (*reconstruct)(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
-                      std::size_t n, float* out);
+                      std::size_t n, bool past_caches, float* out);
   void (*reconstruct_raw)(const GridParams& grid, std::int32_t base, unsigned raw_bits,
                           const std::uint8_t* coded, const std::uint32_t* raw, std::size_t n,
                           float* out);
 
   // Values of explicit levels.
   void (*look_up)(const float* values, const std::uint8_t* coded, std::size_t n, float* out);
+
+  // Coded levels from bytes that hold two each.
+  void (*unpack_pairs)(const std::uint8_t* pairs, std::size_t num_pairs, std::uint8_t* coded);
 
   // `count` symbols from count * tuple coded levels, the first the most significant digit.
   void (*pack_tuples)(const std::uint8_t* coded, std::size_t count, unsigned num_levels,
@@ -76,16 +94,15 @@ struct Kernels {
   // Adds the counts of the symbols.
   void (*histogram)(const std::uint8_t* symbols, std::size_t n, std::uint32_t counts[256]);
 
-  // Writes code words; words[s] holds the (bit-reversed) word and, from bit 16, its length. Needs
+  // Writes code words; words[s] holds the bit-reversed word in its top bits and the length in its low byte. Needs
   // n * max_length bits rounded up and 8 bytes more. Returns the bytes written.
   std::size_t (*huffman_encode)(const std::uint8_t* symbols, std::size_t n,
-                                const std::uint32_t words[256], unsigned max_length,
+                                const std::uint64_t words[256], unsigned max_length,
                                 std::uint8_t* out);
 
-  // Decodes four streams side by side while each has input and room to spare; stops early at
-  // a code word longer than the table's index. Returns true when it stopped for that.
-  bool (*huffman_decode)(const std::uint64_t* table, unsigned table_bits,
-                         HuffmanStream streams[kHuffmanStreams]);
+  // Decodes four streams side by side while each has input and room to spare. The table's index has
+  // kStreamIndexBits bits.
+  void (*huffman_decode)(const HuffmanTable& table, HuffmanStream streams[kHuffmanStreams]);
 
   // `raw_bits` bits a value. Packing needs 8 bytes of room after the packed bytes, unpacking 8
   // readable bytes after them.

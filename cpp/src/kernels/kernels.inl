@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#if defined(__AVX2__)
+#include "kernels/lanes_avx2.inl"
+#endif
 
 #define DOCOFL_STRINGIFY_(x) #x
 #define DOCOFL_STRINGIFY(x) DOCOFL_STRINGIFY_(x)
@@ -68,26 +71,21 @@ std::size_t quantize_window_as(const GridParams& grid, const WindowParams& windo
                                std::size_t n, std::uint8_t* coded) {
   const Real x_min = static_cast<Real>(grid.x_min);
   const Real inverse_step = static_cast<Real>(grid.inverse_step);
-  const Real low = static_cast<Real>(window.base);
-  const Real high = static_cast<Real>(window.base + window.span - 1);
-  // Rounding can put a value a little beyond the first or last level, where it still belongs.
-  const bool has_below = window.base > 0;
-  const bool has_above = window.base + window.span < grid.num_levels;
-  if (!has_below && !has_above) {
-    for (std::size_t i = 0; i < n; ++i) {
-      const Real position = (static_cast<Real>(x[i]) - x_min) * inverse_step;
-      coded[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>(clamp(position, low, high)));
-    }
-    return 0;
-  }
-  const Real below = has_below ? low : Real(-3e38);
-  const Real above = has_above ? high + Real(1) : Real(3e38);
-  std::uint32_t outside = 0;
-  for (std::size_t i = 0; i < n; ++i) {
+  const Real last = static_cast<Real>(grid.num_levels - 1);
+  const std::int32_t last_place = window.span - 1;
+  std::size_t outside = 0;
+  std::size_t i = 0;
+#if defined(__AVX2__)
+  i = quantize_window_lanes<Real>(grid, window, x, n, coded, &outside);
+#endif
+  for (; i < n; ++i) {
     const Real position = (static_cast<Real>(x[i]) - x_min) * inverse_step;
-    outside += (position < below) | (position >= above);
-    coded[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>(clamp(position, low, high)) -
-                                         window.base);
+    const std::int32_t level = static_cast<std::int32_t>(clamp(position, Real(0), last));
+    const std::int32_t place = level - window.base;
+    const std::int32_t floored = place > 0 ? place : 0;
+    const std::int32_t inside = floored < last_place ? floored : last_place;
+    outside += inside != place;
+    coded[i] = static_cast<std::uint8_t>(inside);
   }
   return outside;
 }
@@ -116,21 +114,29 @@ std::size_t split_levels(const WindowParams& window, unsigned raw_bits, const st
 
 template <class Real>
 void reconstruct_as(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
-                    std::size_t n, float* out) {
+                    std::size_t n, [[maybe_unused]] bool past_caches, float* out) {
   const Real x_min = static_cast<Real>(grid.x_min);
   const Real step = static_cast<Real>(grid.step);
-  for (std::size_t i = 0; i < n; ++i) {
+  const auto reconstruct_one = [&](std::size_t i) {
     const std::int32_t level = base + coded[i];
     out[i] = static_cast<float>(x_min + (static_cast<Real>(level) + Real(0.5)) * step);
+  };
+  std::size_t i = 0;
+#if defined(__AVX2__)
+  if (past_caches) {
+    for (; i < n && reinterpret_cast<std::uintptr_t>(out + i) % 32 != 0; ++i) reconstruct_one(i);
   }
+  i += reconstruct_lanes<Real>(grid, base, coded + i, n - i, past_caches, out + i);
+#endif
+  for (; i < n; ++i) reconstruct_one(i);
 }
 
 void reconstruct(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
-                 std::size_t n, float* out) {
+                 std::size_t n, bool past_caches, float* out) {
   if (grid.narrow) {
-    reconstruct_as<float>(grid, base, coded, n, out);
+    reconstruct_as<float>(grid, base, coded, n, past_caches, out);
   } else {
-    reconstruct_as<double>(grid, base, coded, n, out);
+    reconstruct_as<double>(grid, base, coded, n, past_caches, out);
   }
 }
 
@@ -164,6 +170,17 @@ void look_up(const float* values, const std::uint8_t* coded, std::size_t n, floa
   for (std::size_t i = 0; i < n; ++i) out[i] = values[coded[i]];
 }
 
+void unpack_pairs(const std::uint8_t* pairs, std::size_t num_pairs, std::uint8_t* coded) {
+  std::size_t i = 0;
+#if defined(__AVX2__)
+  i = unpack_pairs_lanes(pairs, num_pairs, coded);
+#endif
+  for (; i < num_pairs; ++i) {
+    coded[2 * i] = static_cast<std::uint8_t>(pairs[i] >> 4);
+    coded[2 * i + 1] = pairs[i] & 15;
+  }
+}
+
 // --- symbols ---------------------------------------------------------------------------------
 
 template <unsigned kTuple>
@@ -183,9 +200,7 @@ void pack_tuples(const std::uint8_t* coded, std::size_t count, unsigned num_leve
                  std::uint8_t* symbols) {
   switch (tuple) {
     case 2: return pack_tuples_of<2>(coded, count, num_levels, symbols);
-    case 3: return pack_tuples_of<3>(coded, count, num_levels, symbols);
     case 4: return pack_tuples_of<4>(coded, count, num_levels, symbols);
-    case 5: return pack_tuples_of<5>(coded, count, num_levels, symbols);
     case 6: return pack_tuples_of<6>(coded, count, num_levels, symbols);
     default: memcpy(symbols, coded, count);
   }
@@ -233,35 +248,38 @@ inline void store64(std::uint8_t* to, std::uint64_t value) {
 }
 
 // Joins kGroup code words first, so that only one shift and one store a group depend on the group
-// before: kGroup * max_length + 7 <= 64 bits.
+// before: kGroup * max_length + 7 <= 63 bits. Words enter a container from the top; the lengths in
+// the words' low bytes leave dirt below, which the last shift drops (kGroup * max_length <= 56).
 template <unsigned kGroup>
 std::size_t huffman_encode_by(const std::uint8_t* symbols, std::size_t n,
-                              const std::uint32_t words[256], std::uint8_t* out) {
+                              const std::uint64_t words[256], std::uint8_t* out) {
   std::uint8_t* const start = out;
   std::uint64_t pending = 0;
   unsigned used = 0;
   std::size_t i = 0;
   for (; i + kGroup <= n; i += kGroup) {
     std::uint64_t group = 0;
-    unsigned length = 0;
+    std::uint64_t lengths = 0;
     for (unsigned k = 0; k < kGroup; ++k) {
-      const std::uint32_t word = words[symbols[i + k]];
-      group |= static_cast<std::uint64_t>(word & 0xffff) << length;
-      length += word >> 16;
+      const std::uint64_t word = words[symbols[i + k]];
+      group = (group >> (word & 63)) | word;
+      lengths += word;
     }
-    pending |= group << used;
+    const unsigned length = lengths & 0xff;
+    // Words have at least one bit, so 0 < length < 64.
+    pending |= (group >> (64 - length)) << used;
     store64(out, pending);
     used += length;
     out += used >> 3;
-    // A shift by 64 cannot occur: used <= kGroup * max_length + 7 <= 63.
     pending >>= used & 0x38;
     used &= 7;
   }
   for (; i < n; ++i) {
-    const std::uint32_t word = words[symbols[i]];
-    pending |= static_cast<std::uint64_t>(word & 0xffff) << used;
+    const std::uint64_t word = words[symbols[i]];
+    const unsigned length = word & 0xff;
+    pending |= (word >> (64 - length)) << used;
     store64(out, pending);
-    used += word >> 16;
+    used += length;
     out += used >> 3;
     pending >>= used & 0x38;
     used &= 7;
@@ -270,101 +288,115 @@ std::size_t huffman_encode_by(const std::uint8_t* symbols, std::size_t n,
 }
 
 std::size_t huffman_encode(const std::uint8_t* symbols, std::size_t n,
-                           const std::uint32_t words[256], unsigned max_length, std::uint8_t* out) {
+                           const std::uint64_t words[256], unsigned max_length, std::uint8_t* out) {
   if (max_length <= 8) return huffman_encode_by<7>(symbols, n, words, out);
   if (max_length <= 11) return huffman_encode_by<5>(symbols, n, words, out);
   if (max_length <= 14) return huffman_encode_by<4>(symbols, n, words, out);
   return huffman_encode_by<3>(symbols, n, words, out);
 }
 
-// One table look-up of one stream. The eight bytes are stored whole; the count says how many are meant.
-#define DOCOFL_DECODE_STEP(s)                         \
-  entry##s = table[buffer##s & mask];                 \
-  store64(out##s, entry##s);                          \
-  out##s += entry##s >> kEntryCountShift;             \
-  length = (entry##s >> kEntryLengthShift) & 63;      \
-  buffer##s >>= length;                               \
-  used##s += static_cast<unsigned>(length);
+inline std::uint32_t reverse16(std::uint32_t v) {
+  v = ((v >> 1) & 0x5555) | ((v & 0x5555) << 1);
+  v = ((v >> 2) & 0x3333) | ((v & 0x3333) << 2);
+  v = ((v >> 4) & 0x0f0f) | ((v & 0x0f0f) << 4);
+  return ((v >> 8) & 0x00ff) | ((v & 0x00ff) << 8);
+}
 
-#define DOCOFL_DECODE_REFILL(s) std::uint64_t buffer##s = load64(next##s) >> used##s;
+// The entry of a word that is longer than the table's index, by its first bits.
+inline std::uint64_t long_word(const HuffmanTable& table, std::uint64_t bits) {
+  const std::uint32_t fraction = reverse16(static_cast<std::uint32_t>(bits & 0xffff));
+  unsigned length = kStreamIndexBits + 1;
+  // The code is complete: limit[kMaxCodeLength] = 2^16 ends the search.
+  while (fraction >= table.limit[length]) ++length;
+  // SAFETY: the rank is below the number of words of this length.
+  const std::uint32_t rank = (fraction - table.limit[length - 1]) >> (kMaxCodeLength - length);
+  return table.words[table.first[length] + rank];
+}
 
-#define DOCOFL_DECODE_ADVANCE(s) \
-  next##s += used##s >> 3;       \
+// Look-ups a refill: a refill gives 63 - 7 bits, as the top one is a marker.
+constexpr unsigned kSteps = 5;
+static_assert(kSteps * kStreamIndexBits <= 56, "a refill must last for all steps");
+
+// How many rounds fit a stream. A round reads 8 bytes at `next`, moves it by at most 7, and for a long word reads 8
+// again and moves by 3 more; it writes at most kSteps + 1 entries and the 2 bytes of the last that are not meant.
+inline std::size_t rounds_within(const HuffmanStream& stream, const std::uint8_t* next,
+                                 const std::uint8_t* out) {
+  const std::size_t input = static_cast<std::size_t>(stream.end - next);
+  const std::size_t room = static_cast<std::size_t>(stream.out_end - out);
+  const std::size_t by_input = input < 5 ? 0 : (input - 5) / 10;
+  const std::size_t by_room = room < 2 ? 0 : (room - 2) / ((kSteps + 1) * kEntryBytes);
+  return by_input < by_room ? by_input : by_room;
+}
+
+// The marker in the top bit moves down as bits are used: its place tells how many that were, and no counter is needed.
+#define DOCOFL_DECODE_REFILL(s) buffer##s = (load64(next##s) | std::uint64_t(1) << 63) >> used##s;
+
+// One look-up. The eight bytes are stored whole; the count says how many are meant.
+#define DOCOFL_DECODE_STEP(s)                             \
+  entry##s = entries[buffer##s & kStreamIndexMask];       \
+  store64(out##s, entry##s);                              \
+  out##s += entry##s >> kEntryCountShift;                 \
+  buffer##s >>= (entry##s >> kEntryLengthShift) & 63;
+
+#define DOCOFL_DECODE_ADVANCE(s)                                       \
+  used##s = static_cast<unsigned>(__builtin_clzll(buffer##s));         \
+  next##s += used##s >> 3;                                             \
   used##s &= 7;
 
-#define DOCOFL_DECODE_LOAD(s)                   \
+#define DOCOFL_DECODE_LONG(s)                                             \
+  if (entry##s >> kEntryCountShift == 0) {                                \
+    entry##s = long_word(table, load64(next##s) >> used##s);              \
+    store64(out##s, entry##s);                                            \
+    out##s += entry##s >> kEntryCountShift;                               \
+    used##s += static_cast<unsigned>(entry##s >> kEntryLengthShift) & 63; \
+    next##s += used##s >> 3;                                              \
+    used##s &= 7;                                                         \
+  }
+
+#define DOCOFL_DECODE_LOAD(s)                    \
   const std::uint8_t* next##s = streams[s].next; \
   std::uint8_t* out##s = streams[s].out;         \
   unsigned used##s = streams[s].bit;             \
+  std::uint64_t buffer##s;                       \
   std::uint64_t entry##s = 0;
 
-#define DOCOFL_DECODE_SAVE(s)  \
-  streams[s].next = next##s;   \
-  streams[s].out = out##s;     \
+#define DOCOFL_DECODE_SAVE(s) \
+  streams[s].next = next##s;  \
+  streams[s].out = out##s;    \
   streams[s].bit = used##s;
 
-// kSteps look-ups a refill: kSteps * table_bits <= 57.
-template <unsigned kSteps>
-bool huffman_decode_by(const std::uint64_t* table, unsigned table_bits,
-                       HuffmanStream streams[kHuffmanStreams]) {
-  const std::uint64_t mask = (std::uint64_t(1) << table_bits) - 1;
-  DOCOFL_DECODE_LOAD(0)
-  DOCOFL_DECODE_LOAD(1)
-  DOCOFL_DECODE_LOAD(2)
-  DOCOFL_DECODE_LOAD(3)
-  const std::size_t out_per_round = kSteps * kEntrySymbols;
-  bool long_word = false;
-  while (!long_word) {
-    // SAFETY: a round reads 8 bytes at next, moves it by at most 8 and writes at most
-    // out_per_round + 2 bytes at out; `rounds` of them stay inside every stream's bounds.
-    std::size_t rounds = static_cast<std::size_t>(-1);
-    const std::uint8_t* const nexts[kHuffmanStreams] = {next0, next1, next2, next3};
-    std::uint8_t* const outs[kHuffmanStreams] = {out0, out1, out2, out3};
-    for (int s = 0; s < kHuffmanStreams; ++s) {
-      const std::size_t input = static_cast<std::size_t>(streams[s].end - nexts[s]) / 8;
-      const std::size_t room = static_cast<std::size_t>(streams[s].out_end - outs[s]);
-      const std::size_t output = room < 2 ? 0 : (room - 2) / out_per_round;
-      const std::size_t fit = input < output ? input : output;
-      rounds = fit < rounds ? fit : rounds;
-    }
+#define DOCOFL_FOR_STREAMS(step) step(0) step(1) step(2) step(3)
+
+void huffman_decode(const HuffmanTable& table, HuffmanStream streams[kHuffmanStreams]) {
+  const std::uint64_t* const entries = table.entries;
+  DOCOFL_FOR_STREAMS(DOCOFL_DECODE_LOAD)
+  for (;;) {
+    // SAFETY: `rounds` rounds stay inside every stream's bounds, see rounds_within.
+    const std::size_t rounds0 = rounds_within(streams[0], next0, out0);
+    const std::size_t rounds1 = rounds_within(streams[1], next1, out1);
+    const std::size_t rounds2 = rounds_within(streams[2], next2, out2);
+    const std::size_t rounds3 = rounds_within(streams[3], next3, out3);
+    const std::size_t rounds01 = rounds0 < rounds1 ? rounds0 : rounds1;
+    const std::size_t rounds23 = rounds2 < rounds3 ? rounds2 : rounds3;
+    std::size_t rounds = rounds01 < rounds23 ? rounds01 : rounds23;
     if (rounds == 0) break;
-    for (std::size_t round = 0; round < rounds; ++round) {
-      std::uint64_t length;
-      DOCOFL_DECODE_REFILL(0)
-      DOCOFL_DECODE_REFILL(1)
-      DOCOFL_DECODE_REFILL(2)
-      DOCOFL_DECODE_REFILL(3)
-      for (unsigned step = 0; step < kSteps; ++step) {
-        DOCOFL_DECODE_STEP(0)
-        DOCOFL_DECODE_STEP(1)
-        DOCOFL_DECODE_STEP(2)
-        DOCOFL_DECODE_STEP(3)
-      }
-      DOCOFL_DECODE_ADVANCE(0)
-      DOCOFL_DECODE_ADVANCE(1)
-      DOCOFL_DECODE_ADVANCE(2)
-      DOCOFL_DECODE_ADVANCE(3)
-      // An entry without symbols stays in place for the rest of the round: looking at the last is enough.
+    for (; rounds > 0; --rounds) {
+      DOCOFL_FOR_STREAMS(DOCOFL_DECODE_REFILL)
+      DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
+      DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
+      DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
+      DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
+      DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
+      DOCOFL_FOR_STREAMS(DOCOFL_DECODE_ADVANCE)
+      // An empty entry stays in place for the rest of its round: looking at the last ones is enough.
       const std::uint64_t least01 = entry0 < entry1 ? entry0 : entry1;
       const std::uint64_t least23 = entry2 < entry3 ? entry2 : entry3;
-      const std::uint64_t least = least01 < least23 ? least01 : least23;
-      if (least >> kEntryCountShift == 0) {
-        long_word = true;
-        break;
+      if ((least01 < least23 ? least01 : least23) >> kEntryCountShift == 0) {
+        DOCOFL_FOR_STREAMS(DOCOFL_DECODE_LONG)
       }
     }
   }
-  DOCOFL_DECODE_SAVE(0)
-  DOCOFL_DECODE_SAVE(1)
-  DOCOFL_DECODE_SAVE(2)
-  DOCOFL_DECODE_SAVE(3)
-  return long_word;
-}
-
-bool huffman_decode(const std::uint64_t* table, unsigned table_bits,
-                    HuffmanStream streams[kHuffmanStreams]) {
-  return table_bits <= 11 ? huffman_decode_by<5>(table, table_bits, streams)
-                          : huffman_decode_by<4>(table, table_bits, streams);
+  DOCOFL_FOR_STREAMS(DOCOFL_DECODE_SAVE)
 }
 
 void pack_raw(const std::uint32_t* raw, std::size_t n, unsigned raw_bits, std::uint8_t* out) {
@@ -475,10 +507,27 @@ void to_float64(const float* in, std::size_t n, double* out) {
 
 extern const Kernels kTable;
 const Kernels kTable = {
-    DOCOFL_STRINGIFY(DOCOFL_ISA), key_range,      quantize,       quantize_window, split_levels,
-    reconstruct,                  reconstruct_raw, look_up,        pack_tuples,     histogram,
-    huffman_encode,               huffman_decode,  pack_raw,       unpack_raw,      from_float16,
-    from_bfloat16,                from_float64,    to_float16,     to_bfloat16,     to_float64,
+    DOCOFL_STRINGIFY(DOCOFL_ISA),
+    key_range,
+    quantize,
+    quantize_window,
+    split_levels,
+    reconstruct,
+    reconstruct_raw,
+    look_up,
+    unpack_pairs,
+    pack_tuples,
+    histogram,
+    huffman_encode,
+    huffman_decode,
+    pack_raw,
+    unpack_raw,
+    from_float16,
+    from_bfloat16,
+    from_float64,
+    to_float16,
+    to_bfloat16,
+    to_float64,
 };
 
 }  // namespace DOCOFL_ISA

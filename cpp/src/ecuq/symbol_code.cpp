@@ -1,31 +1,34 @@
-#include "ecuq/layout_choice.h"
+#include "ecuq/symbol_code.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "common/exact_log2.h"
+#include "ecuq/block_quantizer.h"
 #include "ecuq/blocks.h"
-#include "ecuq/measure.h"
 #include "ecuq/payload.h"
+#include "entropy/histogram.h"
 
 namespace docofl {
 namespace {
 
 constexpr std::size_t kFineBins = 4096;
 constexpr double kOutlierBits = 8.0 * kOutlierBytes;
-// Raw bits are cheaper to handle than coded ones: this many bits a coordinate are given for it.
-constexpr double kRawBonus = 0.002;
+// Raw bits and tuples are quicker to handle: this many bits a coordinate are given for it.
+constexpr double kSpeedBonus = 0.002;
 // Tuples are worth a try where at most this many bits a coordinate go to outliers.
 constexpr double kMaxTupleOutlierBits = 0.03;
-// Below this many coordinates the longer code table of tuples does not pay, unless under a bit.
+// Below this many coordinates the longer code table of tuples does not pay, except at low rates.
 constexpr std::size_t kMinTupleSize = 4096;
+constexpr double kMaxSmallTupleBits = 1.5;
+constexpr unsigned kShortCodeLength = 14;
 
 // The largest tuples that fit the alphabet, from many coordinates to few.
 struct TupleShape {
   unsigned tuple;
   unsigned max_levels;
 };
-constexpr TupleShape kTupleShapes[] = {{6, 2}, {5, 3}, {4, 4}, {3, 6}, {2, 16}};
+constexpr TupleShape kTupleShapes[] = {{6, 2}, {4, 4}, {2, 16}};
 
 // Counts of the sample's levels in bins of 2^shift levels from `base` on.
 struct FineCounts {
@@ -61,9 +64,9 @@ FineCounts count_levels(const Sample& sample, const GridParams& grid) {
   constexpr std::size_t kPiece = 2048;
   std::int32_t levels[kPiece];
   const std::uint32_t limit = static_cast<std::uint32_t>(bins);
-  for (std::size_t begin = 0; begin < sample.values.size(); begin += kPiece) {
-    const std::size_t count = std::min(kPiece, sample.values.size() - begin);
-    kernels().quantize(grid, &sample.values[begin], count, levels);
+  for (std::size_t begin = 0; begin < sample.size(); begin += kPiece) {
+    const std::size_t count = std::min(kPiece, sample.size() - begin);
+    kernels().quantize(grid, sample.values() + begin, count, levels);
     for (std::size_t i = 0; i < count; ++i) {
       // Levels below base wrap to large numbers.
       const std::uint32_t bin = static_cast<std::uint32_t>(levels[i] - fine.base) >> fine.shift;
@@ -103,24 +106,59 @@ double ideal_bits(const std::vector<std::uint32_t>& bins, const BinWindow& windo
   return (coded + (all - inside) * (kOutlierBits + 1)) / all;
 }
 
-// What code words, code table, outliers and directory take, scaled from the sample to the tensor.
-double estimated_bits(const SymbolCounts& counts, std::size_t alphabet, unsigned raw_bits,
-                      std::uint64_t outliers, const Sample& sample, std::size_t size) {
-  const double all = static_cast<double>(sample.values.size());
-  double bits = raw_bits + static_cast<double>(outliers) * kOutlierBits / all;
-  double once = 64.0 * static_cast<double>(num_blocks(size) - 1) + 16;  // directory, stream ends
+// Code lengths for the counts: the short limit where it costs next to nothing (the encoder then
+// joins more words a store), otherwise the format's. At least two symbols must occur.
+CodeLengths choose_lengths(const SymbolCounts& counts, std::size_t alphabet) {
+  const CodeLengths full = huffman_lengths(counts, alphabet, kMaxCodeLength);
+  bool is_short = true;
+  for (std::size_t a = 0; a < alphabet; ++a) is_short = is_short && full[a] <= kShortCodeLength;
+  if (is_short) return full;
+  const CodeLengths limited = huffman_lengths(counts, alphabet, kShortCodeLength);
+  const std::uint64_t least = coded_bits(counts, full, alphabet);
+  return coded_bits(counts, limited, alphabet) <= least + least / 2048 ? limited : full;
+}
+
+// Counts to build a code from. Symbols that a sample has missed may occur in the tensor: half a time.
+// Where the sample is the tensor, a code still needs two symbols.
+SymbolCounts smoothed(const SymbolCounts& counts, std::size_t alphabet, bool is_whole) {
+  SymbolCounts result{};
+  std::size_t used = 0;
+  for (std::size_t a = 0; a < alphabet; ++a) {
+    result[a] = is_whole || counts[a] > 0 ? 2 * counts[a] : 1;
+    used += result[a] > 0;
+  }
+  for (std::size_t a = 0; used < 2; ++a) {
+    if (result[a] == 0) result[a] = 1, ++used;
+  }
+  return result;
+}
+
+// The code for the counts of a sample, and what it takes when scaled to the tensor.
+SymbolCode make_code(const Layout& layout, const SymbolCounts& counts, std::uint64_t outliers,
+                     const Sample& sample, std::size_t size) {
+  const double all = static_cast<double>(sample.size());
+  const std::size_t alphabet = layout.alphabet();
+  SymbolCode code;
+  code.layout = layout;
+  code.entropy = entropy_of_counts(counts.data(), alphabet) / layout.tuple + layout.raw_bits;
+  code.bits = layout.raw_bits + static_cast<double>(outliers) * kOutlierBits / all;
+  // Besides: directory entries, half a byte for the end of each stream, the code table.
+  const double entry_bits = 16.0 * kHuffmanStreams + (outliers > 0 ? 32 : 0);
+  double once = (entry_bits + 4 * kHuffmanStreams) * static_cast<double>(num_blocks(size) - 1) + 16;
   if (alphabet > 1) {
-    const CodeLengths lengths = choose_lengths(counts, alphabet);
-    bits += static_cast<double>(coded_bits(counts, lengths, alphabet)) / all;
-    once += 8.0 * static_cast<double>(code_table_size(lengths, alphabet));
-    if (!sample.is_whole) {
-      // A sample looks more regular than the whole (Miller and Madow, 1955).
+    code.lengths = choose_lengths(smoothed(counts, alphabet, sample.is_whole()), alphabet);
+    code.bits += static_cast<double>(coded_bits(counts, code.lengths, alphabet)) / all;
+    once += 8.0 * static_cast<double>(code_table_size(code.lengths, alphabet));
+    if (!sample.is_whole()) {
+      // A code looks better on the sample it was made for than elsewhere: twice the bias of the
+      // entropy (Miller and Madow, 1955).
       std::size_t used = 0;
       for (std::size_t a = 0; a < alphabet; ++a) used += counts[a] > 0;
-      bits += static_cast<double>(used - 1) / (2 * 0.6931471805599453 * all);
+      code.bits += static_cast<double>(used - 1) / (0.6931471805599453 * all);
     }
   }
-  return bits + once / static_cast<double>(size);
+  code.bits += once / static_cast<double>(size);
+  return code;
 }
 
 std::uint8_t most_frequent(const std::vector<std::uint32_t>& bins, const BinWindow& window) {
@@ -130,10 +168,10 @@ std::uint8_t most_frequent(const std::vector<std::uint32_t>& bins, const BinWind
 }
 
 // One level a word: as many raw bits as make the most of 256 code words.
-LayoutEstimate choose_single(const Sample& sample, const GridParams& grid, FineCounts fine,
-                             std::size_t size) {
-  const std::size_t total = sample.values.size();
-  LayoutEstimate best;
+SymbolCode choose_single(const Sample& sample, const GridParams& grid, FineCounts fine,
+                         std::size_t size) {
+  const std::size_t total = sample.size();
+  Layout best;
   double best_bits = 0;
   std::vector<std::uint32_t> best_bins;
   BinWindow best_bin_window;
@@ -143,11 +181,11 @@ LayoutEstimate choose_single(const Sample& sample, const GridParams& grid, FineC
     BinWindow window = best_window(fine.bins, kMaxCodedLevels);
     if (is_whole) window = {0, fine.bins.size(), total};
     const double bits = ideal_bits(fine.bins, window, total) + fine.shift;
-    if (first || bits < best_bits + kRawBonus) {
-      best.layout.base = fine.base + static_cast<std::int32_t>(window.begin << fine.shift);
-      best.layout.num_coded = static_cast<unsigned>(window.length);
-      best.layout.raw_bits = fine.shift;
-      best.layout.placeholder = most_frequent(fine.bins, window);
+    if (first || bits < best_bits + kSpeedBonus) {
+      best.base = fine.base + static_cast<std::int32_t>(window.begin << fine.shift);
+      best.num_coded = static_cast<unsigned>(window.length);
+      best.raw_bits = fine.shift;
+      best.placeholder = most_frequent(fine.bins, window);
       best_bits = first ? bits : std::min(bits, best_bits);
       best_bins = fine.bins;
       best_bin_window = window;
@@ -165,58 +203,76 @@ LayoutEstimate choose_single(const Sample& sample, const GridParams& grid, FineC
     counts[j] = best_bins[best_bin_window.begin + j];
   }
   const std::uint64_t outliers = total - best_bin_window.inside;
-  counts[best.layout.placeholder] += outliers;
-  best.bits = estimated_bits(counts, best_bin_window.length, best.layout.raw_bits, outliers, sample, size);
-  return best;
+  counts[best.placeholder] += outliers;
+  return make_code(best, counts, outliers, sample, size);
 }
 
-LayoutEstimate measure_layout(const Sample& sample, const Levels& levels, const Layout& layout,
-                              std::size_t size, int threads) {
-  const Measurement measured = measure(sample.view(), levels, layout, threads);
-  return {layout, estimated_bits(measured.counts, layout.alphabet(), layout.raw_bits,
-                                 measured.num_outliers, sample, size)};
+// A code for a given layout, from the symbols of the sample.
+SymbolCode measure_layout(const Sample& sample, const Levels& levels, const Layout& layout,
+                          std::size_t size) {
+  const BlockQuantizer quantizer(levels, layout);
+  BlockScratch scratch;
+  std::vector<std::uint8_t> symbols(words_per_block(layout.tuple));
+  std::uint32_t block_counts[kMaxAlphabet] = {};
+  std::uint64_t outliers = 0;
+  const std::size_t total = sample.size();
+  for (std::size_t block = 0; block < num_blocks(total); ++block) {
+    const std::size_t length = block_length(total, block);
+    quantizer.run(sample.view(), block_begin(block), length, &scratch, symbols.data());
+    kernels().histogram(symbols.data(), divide_up(length, layout.tuple), block_counts);
+    outliers += scratch.outliers.size();
+  }
+  SymbolCounts counts{};
+  std::copy(block_counts, block_counts + kMaxAlphabet, counts.begin());
+  return make_code(layout, counts, outliers, sample, size);
 }
 
 }  // namespace
 
-LayoutEstimate choose_layout(const Sample& sample, float x_min, float x_max,
-                             std::int32_t num_levels, std::size_t size, int threads) {
+SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int32_t num_levels,
+                       std::size_t size) {
   const GridParams grid = make_grid(x_min, x_max, num_levels);
   const FineCounts fine = count_levels(sample, grid);
-  LayoutEstimate best = choose_single(sample, grid, fine, size);
-  if (fine.shift > 0 || (size < kMinTupleSize && best.bits > 1.5)) return best;
+  SymbolCode best = choose_single(sample, grid, fine, size);
+  if (fine.shift > 0 || (size < kMinTupleSize && best.bits > kMaxSmallTupleBits)) return best;
+  const std::size_t total = sample.size();
   for (const TupleShape& shape : kTupleShapes) {
     BinWindow window = best_window(fine.bins, shape.max_levels);
-    if (fine.bins.size() <= shape.max_levels) window = {0, fine.bins.size(), sample.values.size()};
-    const double outside = 1 - static_cast<double>(window.inside) / static_cast<double>(sample.values.size());
+    if (fine.bins.size() <= shape.max_levels) window = {0, fine.bins.size(), total};
+    const double outside = 1 - static_cast<double>(window.inside) / static_cast<double>(total);
     if (window.length < 2 || outside * kOutlierBits > kMaxTupleOutlierBits) continue;
     Layout layout;
-    layout.base = static_cast<std::int32_t>(window.begin);
+    layout.base = fine.base + static_cast<std::int32_t>(window.begin);
     layout.num_coded = static_cast<unsigned>(window.length);
     layout.tuple = shape.tuple;
     layout.placeholder = most_frequent(fine.bins, window);
-    layout.base += fine.base;
-    const LayoutEstimate tuples =
-        measure_layout(sample, {x_min, x_max, num_levels, {}}, layout, size, threads);
-    if (tuples.bits < best.bits + kRawBonus) best = tuples;
+    const SymbolCode tuples = measure_layout(sample, {x_min, x_max, num_levels, {}}, layout, size);
+    if (tuples.bits < best.bits + kSpeedBonus) best = tuples;
     break;
   }
   return best;
 }
 
-LayoutEstimate choose_layout(const Sample& sample, const Levels& explicit_levels, std::size_t size,
-                             int threads) {
+SymbolCode choose_code(const Sample& sample, const Levels& explicit_levels, std::size_t size) {
   Layout layout;
   layout.num_coded = static_cast<unsigned>(explicit_levels.explicit_values.size());
-  LayoutEstimate best = measure_layout(sample, explicit_levels, layout, size, threads);
+  SymbolCode best = measure_layout(sample, explicit_levels, layout, size);
   for (const TupleShape& shape : kTupleShapes) {
     if (layout.num_coded < 2 || layout.num_coded > shape.max_levels) continue;
     layout.tuple = shape.tuple;
-    const LayoutEstimate tuples = measure_layout(sample, explicit_levels, layout, size, threads);
+    const SymbolCode tuples = measure_layout(sample, explicit_levels, layout, size);
     if (tuples.bits < best.bits) best = tuples;
     break;
   }
   return best;
+}
+
+SymbolCode fixed_width_code(unsigned raw_bits) {
+  SymbolCode code;
+  code.layout.raw_bits = raw_bits;
+  code.entropy = raw_bits;
+  code.bits = raw_bits;
+  return code;
 }
 
 }  // namespace docofl

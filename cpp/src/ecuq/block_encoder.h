@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "docofl/tensor.h"
+#include "ecuq/block_quantizer.h"
+#include "ecuq/levels.h"
+#include "ecuq/symbol_code.h"
+#include "entropy/huffman.h"
+
+namespace docofl {
+
+// Quantizes and codes one block at a time (docs/format.md, section 3.4).
+class BlockEncoder {
+ public:
+  BlockEncoder(const Levels& levels, const SymbolCode& code);
+
+  // The bytes of a block and the directory's fields for it, valid until the next call with the same scratch.
+  struct Encoded {
+    ByteView bytes;
+    int num_streams;
+    std::uint16_t stream_sizes[kHuffmanStreams];
+    std::uint32_t num_outliers;
+  };
+  struct Scratch {
+    BlockScratch quantized;
+    std::vector<std::uint8_t> symbols;
+    std::vector<std::uint8_t> bytes;
+  };
+  Encoded encode(const TensorView& tensor, std::size_t block, Scratch* scratch) const;
+
+ private:
+  Layout layout_;
+  BlockQuantizer quantizer_;
+  CodeWords words_;
+  unsigned max_length_ = 0;
+};
+
+// What a pass over all blocks found out, and their bytes where they were kept.
+struct EncodedBlocks {
+  std::vector<std::uint16_t> stream_sizes;
+  std::vector<std::uint32_t> block_outliers;
+  std::uint64_t num_outliers = 0;
+  std::vector<std::vector<std::uint8_t>> kept;
+};
+
+// Encodes all blocks for their sizes; keeps the bytes if asked to.
+EncodedBlocks encode_blocks(const TensorView& tensor, const Levels& levels, const SymbolCode& code,
+                            bool keep, int threads);
+
+}  // namespace docofl
