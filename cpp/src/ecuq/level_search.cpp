@@ -1,7 +1,6 @@
 #include "ecuq/level_search.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -117,7 +116,7 @@ class BytesSearch {
     std::int64_t exceeds = std::int64_t(kMaxLevels) + 1;  // and known not to
     double correction = 0;
     // Aim at the middle of the accepted band, as the sample is never quite right.
-    double margin = sample_.is_whole() ? 0 : std::min(0.0045, options_.tolerance / 2);
+    double margin = sample_.is_whole() ? 0 : std::min(0.003, options_.tolerance / 3);
     for (int attempt = 0; attempt < kMaxPasses; ++attempt) {
       const double limit = options_.bits - correction;
       std::int64_t proposal = propose(fits, exceeds, limit - margin);
@@ -130,7 +129,6 @@ class BytesSearch {
       PayloadPlan plan = make_plan(tensor_, levels(proposal), code, options_);
       const std::size_t bytes = charged_bytes(plan, tensor_.size);
       const double exact = 8.0 * static_cast<double>(bytes) / size;
-      if(getenv("DBG")) fprintf(stderr,"pass %d K=%ld est %.4f exact %.4f W%u t%u probes %zu\n",attempt,(long)proposal,code.bits,exact,code.layout.num_coded,code.layout.tuple,codes_.size());
       correction = exact - code.bits;
       margin /= 2;
       if (bytes > budget) {
@@ -169,7 +167,8 @@ class BytesSearch {
     const auto known = codes_.find(key);
     if (known != codes_.end()) return known->second;
     return codes_[key] = choose_code(sample, range_.x_min, range_.x_max,
-                                     static_cast<std::int32_t>(num_levels), tensor_.size);
+                                     static_cast<std::int32_t>(num_levels), tensor_.size,
+                                     options_.threads);
   }
 
   // The number of levels of a bell-shaped vector whose middle 80 % spread like the sample's.
@@ -315,8 +314,9 @@ class EntropySearch {
 
 // Enough that the estimate of bits is off by a few thousandths, and little beside the tensor.
 std::size_t sample_size(std::size_t tensor_size) {
-  constexpr std::size_t kMost = 262144;
-  return tensor_size <= kMost ? tensor_size : std::min(kMost, std::max(kMost / 4, tensor_size / 8));
+  constexpr std::size_t kLeast = 131072;
+  constexpr std::size_t kMost = 524288;
+  return std::min(kMost, std::max(kLeast, tensor_size / 8));
 }
 
 }  // namespace
@@ -336,7 +336,7 @@ PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
   const auto plan_exact = [&]() -> std::optional<PayloadPlan> {
     const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
     if (!exact) return std::nullopt;
-    return make_plan(tensor, *exact, choose_code(sample, *exact, tensor.size), options);
+    return make_plan(tensor, *exact, choose_code(sample, *exact, tensor.size, threads), options);
   };
 
   // 2. The paper's rule.
@@ -347,7 +347,7 @@ PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
       std::optional<PayloadPlan> exact = plan_exact();
       if (exact && exact->code.entropy <= options.bits + EntropySearch::kSlack) return *std::move(exact);
     }
-    SymbolCode code = choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size);
+    SymbolCode code = choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size, threads);
     code.entropy = search.entropy(num_levels);
     return make_plan(tensor, {range.x_min, range.x_max, num_levels, {}}, code, options);
   }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "common/byte_io.h"
@@ -38,6 +39,13 @@ std::uint32_t read_bounded(ByteReader* reader, const char* field, std::uint32_t 
             std::to_string(high));
   }
   return value;
+}
+
+// The least magnitude that rounds to an infinity of the dtype.
+float overflow_of(DType dtype) {
+  if (dtype == DType::kFloat16) return 65520.0f;
+  if (dtype == DType::kBFloat16) return 0x1.ffp127f;
+  return std::numeric_limits<float>::infinity();
 }
 
 float read_finite(ByteReader* reader, const char* field) {
@@ -222,6 +230,10 @@ PayloadHeader read_payload_header(const Frame& frame) {
   header.entropy = read_finite(&reader, "entropy");
   if (header.entropy < 0) corrupt("entropy: expected no negative number");
   is_explicit ? read_explicit_levels(&reader, &header) : read_uniform_levels(&reader, &header);
+  const float overflow = overflow_of(frame.header.dtype);
+  if (!(header.levels.x_min > -overflow && header.levels.x_max < overflow)) {
+    corrupt("levels: expected values within the frame's dtype");
+  }
   if (layout.alphabet() > 1) {
     const std::size_t start = reader.position();
     std::size_t table_bytes = 0;

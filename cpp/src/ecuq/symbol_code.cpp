@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/exact_log2.h"
+#include "common/parallel.h"
 #include "ecuq/block_quantizer.h"
 #include "ecuq/blocks.h"
 #include "ecuq/payload.h"
@@ -21,6 +22,8 @@ constexpr double kMaxTupleOutlierBits = 0.03;
 // Below this many coordinates the longer code table of tuples does not pay, except at low rates.
 constexpr std::size_t kMinTupleSize = 4096;
 constexpr double kMaxSmallTupleBits = 1.5;
+// Above this rate many words of pairs are too long for the decoder's table.
+constexpr double kMaxTupleBits = 2.5;
 constexpr unsigned kShortCodeLength = 14;
 
 // The largest tuples that fit the alphabet, from many coordinates to few.
@@ -44,7 +47,7 @@ struct BinWindow {
   std::uint64_t inside = 0;
 };
 
-FineCounts count_levels(const Sample& sample, const GridParams& grid) {
+FineCounts count_levels(const Sample& sample, const GridParams& grid, int threads) {
   FineCounts fine;
   std::size_t bins = static_cast<std::size_t>(grid.num_levels);
   if (bins > kFineBins) {
@@ -60,18 +63,27 @@ FineCounts count_levels(const Sample& sample, const GridParams& grid) {
     fine.base = static_cast<std::int32_t>(
         std::min(highest, std::max<std::int64_t>(0, centre - span / 2)));
   }
-  fine.bins.assign(bins, 0);
-  constexpr std::size_t kPiece = 2048;
-  std::int32_t levels[kPiece];
-  const std::uint32_t limit = static_cast<std::uint32_t>(bins);
-  for (std::size_t begin = 0; begin < sample.size(); begin += kPiece) {
-    const std::size_t count = std::min(kPiece, sample.size() - begin);
-    kernels().quantize(grid, sample.values() + begin, count, levels);
-    for (std::size_t i = 0; i < count; ++i) {
-      // Levels below base wrap to large numbers.
-      const std::uint32_t bin = static_cast<std::uint32_t>(levels[i] - fine.base) >> fine.shift;
-      if (levels[i] >= fine.base && bin < limit) ++fine.bins[bin];
+  const std::size_t blocks = num_blocks(sample.size());
+  std::vector<std::vector<std::uint32_t>> counts(num_workers(blocks, threads));
+  for (auto& mine : counts) mine.assign(bins, 0);
+  parallel_for(blocks, threads, [&](std::size_t block, int worker) {
+    constexpr std::size_t kPiece = 2048;
+    std::int32_t levels[kPiece];
+    std::uint32_t* const mine = counts[worker].data();
+    const std::uint32_t limit = static_cast<std::uint32_t>(bins);
+    const std::size_t end = block_begin(block) + block_length(sample.size(), block);
+    for (std::size_t begin = block_begin(block); begin < end; begin += kPiece) {
+      const std::size_t count = std::min(kPiece, end - begin);
+      kernels().quantize(grid, sample.values() + begin, count, levels);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint32_t bin = static_cast<std::uint32_t>(levels[i] - fine.base) >> fine.shift;
+        if (levels[i] >= fine.base && bin < limit) ++mine[bin];
+      }
     }
+  });
+  fine.bins = std::move(counts[0]);
+  for (std::size_t w = 1; w < counts.size(); ++w) {
+    for (std::size_t i = 0; i < bins; ++i) fine.bins[i] += counts[w][i];
   }
   return fine;
 }
@@ -209,32 +221,42 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, FineCount
 
 // A code for a given layout, from the symbols of the sample.
 SymbolCode measure_layout(const Sample& sample, const Levels& levels, const Layout& layout,
-                          std::size_t size) {
+                          std::size_t size, int threads) {
+  struct Worker {
+    BlockScratch scratch;
+    std::vector<std::uint8_t> symbols;
+    std::uint32_t counts[kMaxAlphabet] = {};
+    std::uint64_t outliers = 0;
+  };
   const BlockQuantizer quantizer(levels, layout);
-  BlockScratch scratch;
-  std::vector<std::uint8_t> symbols(words_per_block(layout.tuple));
-  std::uint32_t block_counts[kMaxAlphabet] = {};
-  std::uint64_t outliers = 0;
   const std::size_t total = sample.size();
-  for (std::size_t block = 0; block < num_blocks(total); ++block) {
+  std::vector<Worker> workers(num_workers(num_blocks(total), threads));
+  parallel_for(num_blocks(total), threads, [&](std::size_t block, int index) {
+    Worker& worker = workers[index];
     const std::size_t length = block_length(total, block);
-    quantizer.run(sample.view(), block_begin(block), length, &scratch, symbols.data());
-    kernels().histogram(symbols.data(), divide_up(length, layout.tuple), block_counts);
-    outliers += scratch.outliers.size();
-  }
+    worker.symbols.resize(words_per_block(layout.tuple));
+    quantizer.run(sample.view(), block_begin(block), length, &worker.scratch, worker.symbols.data());
+    kernels().histogram(worker.symbols.data(), divide_up(length, layout.tuple), worker.counts);
+    worker.outliers += worker.scratch.outliers.size();
+  });
   SymbolCounts counts{};
-  std::copy(block_counts, block_counts + kMaxAlphabet, counts.begin());
+  std::uint64_t outliers = 0;
+  for (const Worker& worker : workers) {
+    for (std::size_t a = 0; a < kMaxAlphabet; ++a) counts[a] += worker.counts[a];
+    outliers += worker.outliers;
+  }
   return make_code(layout, counts, outliers, sample, size);
 }
 
 }  // namespace
 
 SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int32_t num_levels,
-                       std::size_t size) {
+                       std::size_t size, int threads) {
   const GridParams grid = make_grid(x_min, x_max, num_levels);
-  const FineCounts fine = count_levels(sample, grid);
+  const FineCounts fine = count_levels(sample, grid, threads);
   SymbolCode best = choose_single(sample, grid, fine, size);
-  if (fine.shift > 0 || (size < kMinTupleSize && best.bits > kMaxSmallTupleBits)) return best;
+  const double max_bits = size < kMinTupleSize ? kMaxSmallTupleBits : kMaxTupleBits;
+  if (fine.shift > 0 || best.bits > max_bits) return best;
   const std::size_t total = sample.size();
   for (const TupleShape& shape : kTupleShapes) {
     BinWindow window = best_window(fine.bins, shape.max_levels);
@@ -246,21 +268,23 @@ SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int3
     layout.num_coded = static_cast<unsigned>(window.length);
     layout.tuple = shape.tuple;
     layout.placeholder = most_frequent(fine.bins, window);
-    const SymbolCode tuples = measure_layout(sample, {x_min, x_max, num_levels, {}}, layout, size);
+    const SymbolCode tuples = measure_layout(sample, {x_min, x_max, num_levels, {}}, layout, size,
+                                            threads);
     if (tuples.bits < best.bits + kSpeedBonus) best = tuples;
     break;
   }
   return best;
 }
 
-SymbolCode choose_code(const Sample& sample, const Levels& explicit_levels, std::size_t size) {
+SymbolCode choose_code(const Sample& sample, const Levels& explicit_levels, std::size_t size,
+                       int threads) {
   Layout layout;
   layout.num_coded = static_cast<unsigned>(explicit_levels.explicit_values.size());
-  SymbolCode best = measure_layout(sample, explicit_levels, layout, size);
+  SymbolCode best = measure_layout(sample, explicit_levels, layout, size, threads);
   for (const TupleShape& shape : kTupleShapes) {
     if (layout.num_coded < 2 || layout.num_coded > shape.max_levels) continue;
     layout.tuple = shape.tuple;
-    const SymbolCode tuples = measure_layout(sample, explicit_levels, layout, size);
+    const SymbolCode tuples = measure_layout(sample, explicit_levels, layout, size, threads);
     if (tuples.bits < best.bits) best = tuples;
     break;
   }

@@ -21,10 +21,11 @@ struct SymbolCode {
 // The cheapest code found for a uniform grid of `num_levels` over [x_min, x_max], for a tensor of
 // `size` coordinates of which `sample` was taken.
 SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int32_t num_levels,
-                       std::size_t size);
+                       std::size_t size, int threads);
 
 // The same for explicit levels, where the tuple size is all there is to choose.
-SymbolCode choose_code(const Sample& sample, const Levels& explicit_levels, std::size_t size);
+SymbolCode choose_code(const Sample& sample, const Levels& explicit_levels, std::size_t size,
+                       int threads);
 
 // A grid of 2^raw_bits levels without code words: raw bits alone.
 SymbolCode fixed_width_code(unsigned raw_bits);

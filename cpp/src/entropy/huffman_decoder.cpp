@@ -119,6 +119,23 @@ std::uint64_t HuffmanDecoder::find_word(std::uint64_t bits) const {
 
 void HuffmanDecoder::finish_stream(HuffmanStream* stream) const {
   const std::uint64_t mask = (std::uint64_t(1) << index_bits_) - 1;
+  // Whole entries while eight bytes can be read and written at every step of a refill.
+  while (stream->end - stream->next >= 8 && stream->out_end - stream->out >= 4 * 8) {
+    std::uint64_t bits = load_le<std::uint64_t>(stream->next) >> stream->bit;
+    std::size_t used = 0;
+    for (int step = 0; step < 4; ++step) {
+      std::uint64_t entry = entries_[bits & mask];
+      if (count_of(entry) == 0) {
+        if (step > 0) break;
+        entry = find_word(bits);
+      }
+      store_le(stream->out, entry);
+      stream->out += count_of(entry);
+      bits >>= length_of(entry);
+      used += length_of(entry);
+    }
+    skip(stream, used);
+  }
   while (stream->out < stream->out_end) {
     const std::uint64_t bits = peek(*stream);
     std::uint64_t entry = entries_[bits & mask];
