@@ -1,5 +1,6 @@
 #include "common/exact_log2.h"
 
+#include <array>
 #include <cstring>
 
 namespace docofl {
@@ -13,9 +14,7 @@ double power_of_half(int exponent) {
   return value;
 }
 
-}  // namespace
-
-double exact_log2(std::uint64_t value) {
+double compute_log2(std::uint64_t value) {
   // value = mantissa * 2^exponent with mantissa in [sqrt(1/2), sqrt(2)].
   int exponent = 0;
   for (int half = 32; half > 0; half /= 2) {
@@ -36,6 +35,21 @@ double exact_log2(std::uint64_t value) {
   double sum = 0.0;
   for (const double coefficient : kSeries) sum = sum * z2 + coefficient;
   return exponent + kTwoOverLn2 * z * sum;
+}
+
+constexpr std::size_t kTableSize = 4096;
+
+std::array<double, kTableSize> make_table() {
+  std::array<double, kTableSize> table{};
+  for (std::size_t value = 1; value < kTableSize; ++value) table[value] = compute_log2(value);
+  return table;
+}
+
+}  // namespace
+
+double exact_log2(std::uint64_t value) {
+  static const std::array<double, kTableSize> table = make_table();
+  return value < kTableSize ? table[value] : compute_log2(value);
 }
 
 }  // namespace docofl

@@ -19,26 +19,21 @@ std::uint32_t bits_of(float value) {
   return bits;
 }
 
-std::size_t first_slot(std::uint32_t bits) { return (bits * 0x9E3779B1u) >> 22; }
-
 }  // namespace
 
-ValueRanks::ValueRanks(const std::vector<float>& values) {
-  slots_.fill({0, -1});
-  for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    std::size_t i = first_slot(bits_of(values[rank]));
-    while (slots_[i].rank >= 0) i = (i + 1) % slots_.size();
-    slots_[i] = {bits_of(values[rank]), static_cast<std::int16_t>(rank)};
-  }
+ValueRanks::ValueRanks(const std::vector<float>& values) : ValueRanks() {
+  for (const float value : values) add(value);
 }
 
-int ValueRanks::find(float value) const {
+std::size_t ValueRanks::slot_of(float value) const {
   const std::uint32_t bits = bits_of(value);
-  // At most 256 of the 1024 slots are taken: an empty one ends the search.
-  for (std::size_t i = first_slot(bits);; i = (i + 1) % slots_.size()) {
-    if (slots_[i].rank < 0 || slots_[i].bits == bits) return slots_[i].rank;
-  }
+  std::size_t i = (bits * 0x9E3779B1u) >> 22;
+  // At most a quarter of the slots are taken: an empty one ends the search.
+  while (slots_[i].rank >= 0 && slots_[i].bits != bits) i = (i + 1) % slots_.size();
+  return i;
 }
+
+void ValueRanks::add(float value) { slots_[slot_of(value)] = {bits_of(value), size_++}; }
 
 BlockQuantizer::BlockQuantizer(const Levels& levels, const Layout& layout)
     : levels_(levels), layout_(layout), ranks_(levels.explicit_values) {

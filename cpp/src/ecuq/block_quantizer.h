@@ -24,19 +24,30 @@ struct BlockScratch {
   std::vector<std::int32_t> levels;
 };
 
-// Finds the rank of a value among at most 256 by its bit pattern.
+// Ranks of at most 256 values by their bit patterns.
 class ValueRanks {
  public:
+  ValueRanks() { slots_.fill({0, -1}); }
   explicit ValueRanks(const std::vector<float>& values);
+
   // Rank of the value, or -1.
-  int find(float value) const;
+  int find(float value) const { return slots_[slot_of(value)].rank; }
+
+  // Adds a value that is not there yet, with the next rank.
+  void add(float value);
+
+  int size() const { return size_; }
 
  private:
   struct Slot {
     std::uint32_t bits;
     std::int16_t rank;
   };
+  // Where the value is or would be.
+  std::size_t slot_of(float value) const;
+
   std::array<Slot, 1024> slots_;
+  std::int16_t size_ = 0;
 };
 
 // Turns values into code symbols, a block at a time.

@@ -1,14 +1,14 @@
 #include "ecuq/level_search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "common/checked.h"
+#include "common/exact_log2.h"
 #include "common/parallel.h"
 #include "common/source.h"
 #include "ecuq/block_quantizer.h"
@@ -22,54 +22,49 @@ namespace {
 
 // --- explicit levels ---------------------------------------------------------------------------
 
-struct BitOrder {
-  // Floats in order, -0 before +0.
-  bool operator()(float a, float b) const {
-    return a != b ? a < b : std::signbit(a) && !std::signbit(b);
+// Different values in the order of their first appearance.
+struct DistinctValues {
+  ValueRanks ranks;
+  std::vector<float> values;
+
+  // Adds the values; returns false as soon as there are more than 256 different ones.
+  bool add(const float* from, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ranks.find(from[i]) >= 0) continue;
+      if (values.size() == kMaxCodedLevels) return false;
+      ranks.add(from[i]);
+      values.push_back(from[i]);
+    }
+    return true;
   }
 };
 
-using ValueSet = std::set<float, BitOrder>;
-
-// Adds the values; returns false as soon as there are more than 256 different ones.
-bool add_distinct(const float* values, std::size_t count, ValueSet* distinct) {
-  std::uint32_t previous = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &values[i], sizeof bits);
-    if (bits == previous && i > 0) continue;
-    previous = bits;
-    distinct->insert(values[i]);
-    if (distinct->size() > kMaxCodedLevels) return false;
-  }
-  return true;
-}
-
 // The different values of the tensor where there are at most 256.
 std::optional<Levels> distinct_values(const TensorView& tensor, const Sample& sample, int threads) {
-  ValueSet distinct;
-  if (!add_distinct(sample.values(), sample.size(), &distinct)) return std::nullopt;
+  DistinctValues distinct;
+  if (!distinct.add(sample.values(), sample.size())) return std::nullopt;
   if (!sample.is_whole()) {
     const std::size_t blocks = num_blocks(tensor.size);
-    std::vector<ValueSet> sets(num_workers(blocks, threads));
-    std::vector<std::vector<float>> scratch(sets.size());
-    const ValueRanks known({distinct.begin(), distinct.end()});
-    std::vector<std::uint8_t> few(blocks);
+    std::vector<DistinctValues> found(num_workers(blocks, threads), distinct);
+    std::vector<std::vector<float>> scratch(found.size());
+    std::atomic<bool> few{true};
     parallel_for(blocks, threads, [&](std::size_t block, int worker) {
+      if (!few.load(std::memory_order_relaxed)) return;
       const std::size_t length = block_length(tensor.size, block);
-      scratch[worker].resize(kBlockSize);
+      if (tensor.dtype != DType::kFloat32) scratch[worker].resize(kBlockSize);
       const float* values = load_values(tensor, block_begin(block), length, scratch[worker].data());
-      few[block] = true;
-      for (std::size_t i = 0; i < length && few[block]; ++i) {
-        if (known.find(values[i]) < 0) few[block] = add_distinct(&values[i], 1, &sets[worker]);
-      }
+      if (!found[worker].add(values, length)) few.store(false);
     });
-    if (std::count(few.begin(), few.end(), 0) > 0) return std::nullopt;
-    for (const ValueSet& set : sets) distinct.insert(set.begin(), set.end());
-    if (distinct.size() > kMaxCodedLevels) return std::nullopt;
+    if (!few.load()) return std::nullopt;
+    for (const DistinctValues& mine : found) {
+      if (!distinct.add(mine.values.data(), mine.values.size())) return std::nullopt;
+    }
   }
+  std::sort(distinct.values.begin(), distinct.values.end(), [](float a, float b) {
+    return a != b ? a < b : std::signbit(a) && !std::signbit(b);
+  });
   Levels levels;
-  levels.explicit_values.assign(distinct.begin(), distinct.end());
+  levels.explicit_values = std::move(distinct.values);
   return levels;
 }
 
@@ -103,7 +98,8 @@ class BytesSearch {
         sample_(sample),
         coarse_sample_(sample.view(), kCoarseSampleSize),
         range_(range),
-        options_(options) {
+        options_(options),
+        tolerance_(std::max(options.tolerance, kRoundingBits / static_cast<double>(tensor.size))) {
     coarse_sample_.gather(0, sample.size());
     coarse_sample_.finish();
   }
@@ -116,12 +112,12 @@ class BytesSearch {
     std::int64_t exceeds = std::int64_t(kMaxLevels) + 1;  // and known not to
     double correction = 0;
     // Aim at the middle of the accepted band, as the sample is never quite right.
-    double margin = sample_.is_whole() ? 0 : std::min(0.003, options_.tolerance / 3);
+    double margin = sample_.is_whole() ? 0 : std::min(0.003, tolerance_ / 3);
     for (int attempt = 0; attempt < kMaxPasses; ++attempt) {
       const double limit = options_.bits - correction;
       std::int64_t proposal = propose(fits, exceeds, limit - margin);
       // Where a level more or less makes a larger difference than the band is wide, dare more.
-      if (proposal <= fits || code_for(sample_, proposal).bits < limit - options_.tolerance) {
+      if (proposal <= fits || code_for(sample_, proposal).bits < limit - tolerance_) {
         proposal = propose(fits, exceeds, limit - margin / 4);
       }
       if (proposal <= fits) break;
@@ -137,7 +133,7 @@ class BytesSearch {
       }
       fits = proposal;
       best = std::move(plan);
-      if (exact >= options_.bits - options_.tolerance) break;
+      if (exact >= options_.bits - tolerance_) break;
     }
     // Plain fixed-width codes need no table: they win where the tensor is small.
     const unsigned width = static_cast<unsigned>(std::min(24.0, options_.bits));
@@ -150,8 +146,11 @@ class BytesSearch {
   }
 
  private:
+  // Frames are whole bytes: a small tensor cannot be closer to its budget than about this.
+  static constexpr double kRoundingBits = 16;
   static constexpr int kMaxPasses = 8;
   static constexpr int kMaxProbes = 48;
+  static constexpr int kMaxGuesses = 8;
   static constexpr std::size_t kCoarseSampleSize = 16384;
 
   Levels levels(std::int64_t num_levels) const {
@@ -185,16 +184,18 @@ class BytesSearch {
   std::int64_t propose(std::int64_t fits, std::int64_t exceeds, double limit) {
     std::int64_t start = exceeds <= kMaxLevels ? exceeds - 1 : fits > 0 ? fits + 1 : first_guess(limit);
     if (start == first_guess(limit) && !coarse_sample_.is_whole()) {
-      start = search(coarse_sample_, fits, exceeds, start, limit, options_.tolerance);
+      start = search(coarse_sample_, fits, exceeds, start, limit, tolerance_);
     }
-    return search(sample_, fits, exceeds, start, limit, options_.tolerance * 0.35);
+    return search(sample_, fits, exceeds, start, limit, tolerance_ * 0.35);
   }
 
-  // The same for one sample, from `start`, satisfied with `slack` below the limit. Twice the levels cost
-  // about a bit, which the first steps use; after them the bracket is halved.
+  // The same for one sample, from `start`, satisfied with `slack` below the limit. Twice the levels cost about a bit:
+  // the first steps follow that slope, then the one they found; after them the bracket is halved.
   std::int64_t search(const Sample& sample, std::int64_t low, std::int64_t high, std::int64_t start,
                       double limit, double slack) {
     const double aim = limit - slack / 2;
+    double slope = 1;
+    double last_log = 0, last_bits = 0;
     std::int64_t next = start;
     for (int probe = 0; probe < kMaxProbes && high - low > 1; ++probe) {
       next = std::min(high - 1, std::max(low + 1, next));
@@ -205,13 +206,17 @@ class BytesSearch {
       } else {
         high = next;
       }
-      next = static_cast<std::int64_t>(static_cast<double>(next) * rough_exp2(aim - bits));
-      if (probe >= 8) {
-        next = static_cast<std::int64_t>(
-            std::sqrt(static_cast<double>(std::max<std::int64_t>(low, 1)) * static_cast<double>(high)));
-      } else if (probe >= 3 && (next <= low || next >= high)) {
-        next = low + (high - low) / 2;
-      }
+      const double log = exact_log2(static_cast<std::uint64_t>(next));
+      if (probe > 0) slope = std::min(2.0, std::max(0.3, (bits - last_bits) / (log - last_log)));
+      last_log = log;
+      last_bits = bits;
+      next = static_cast<std::int64_t>(static_cast<double>(next) * rough_exp2((aim - bits) / slope));
+      if (next > low && next < high && probe < kMaxGuesses) continue;
+      const bool is_narrow = high / 2 < low;
+      next = is_narrow ? low + (high - low) / 2
+                       : static_cast<std::int64_t>(std::sqrt(
+                             static_cast<double>(std::max<std::int64_t>(low, 1)) *
+                             static_cast<double>(high)));
     }
     return low;
   }
@@ -221,6 +226,7 @@ class BytesSearch {
   Sample coarse_sample_;
   ValueRange range_;
   EcuqOptions options_;
+  double tolerance_;
   std::map<std::pair<const Sample*, std::int64_t>, SymbolCode> codes_;
 };
 
@@ -315,7 +321,7 @@ class EntropySearch {
 // Enough that the estimate of bits is off by a few thousandths, and little beside the tensor.
 std::size_t sample_size(std::size_t tensor_size) {
   constexpr std::size_t kLeast = 131072;
-  constexpr std::size_t kMost = 524288;
+  constexpr std::size_t kMost = 262144;
   return std::min(kMost, std::max(kLeast, tensor_size / 8));
 }
 

@@ -17,6 +17,10 @@ constexpr std::size_t kFineBins = 4096;
 constexpr double kOutlierBits = 8.0 * kOutlierBytes;
 // Raw bits and tuples are quicker to handle: this many bits a coordinate are given for it.
 constexpr double kSpeedBonus = 0.002;
+// Once wider bins cost this much more, still wider ones need not be tried.
+constexpr double kHopelessBits = 0.05;
+// What a level takes in the code table, roughly.
+constexpr double kTableBitsPerLevel = 2.5;
 // Tuples are worth a try where at most this many bits a coordinate go to outliers.
 constexpr double kMaxTupleOutlierBits = 0.03;
 // Below this many coordinates the longer code table of tuples does not pay, except at low rates.
@@ -192,7 +196,9 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, FineCount
     const bool is_whole = fine.shift == 0 && static_cast<std::size_t>(grid.num_levels) <= kMaxCodedLevels;
     BinWindow window = best_window(fine.bins, kMaxCodedLevels);
     if (is_whole) window = {0, fine.bins.size(), total};
-    const double bits = ideal_bits(fine.bins, window, total) + fine.shift;
+    const double table_bits = kTableBitsPerLevel * static_cast<double>(window.length);
+    const double bits = ideal_bits(fine.bins, window, total) + fine.shift +
+                        table_bits / static_cast<double>(size);
     if (first || bits < best_bits + kSpeedBonus) {
       best.base = fine.base + static_cast<std::int32_t>(window.begin << fine.shift);
       best.num_coded = static_cast<unsigned>(window.length);
@@ -202,7 +208,7 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, FineCount
       best_bins = fine.bins;
       best_bin_window = window;
     }
-    if (fine.bins.size() <= 32 || fine.shift == kMaxRawBits) break;
+    if (fine.bins.size() <= 32 || fine.shift == kMaxRawBits || bits > best_bits + kHopelessBits) break;
     for (std::size_t i = 0; i < fine.bins.size() / 2; ++i) {
       fine.bins[i] = fine.bins[2 * i] + fine.bins[2 * i + 1];
     }
