@@ -265,8 +265,12 @@ SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int3
   if (fine.shift > 0 || best.bits > max_bits) return best;
   const std::size_t total = sample.size();
   for (const TupleShape& shape : kTupleShapes) {
-    BinWindow window = best_window(fine.bins, shape.max_levels);
-    if (fine.bins.size() <= shape.max_levels) window = {0, fine.bins.size(), total};
+    BinWindow window{0, fine.bins.size(), total};
+    if (fine.bins.size() > shape.max_levels) {
+      // Outliers are worth their bytes for pairs only; more coordinates a word gain little more.
+      if (shape.tuple > 2) continue;
+      window = best_window(fine.bins, shape.max_levels);
+    }
     const double outside = 1 - static_cast<double>(window.inside) / static_cast<double>(total);
     if (window.length < 2 || outside * kOutlierBits > kMaxTupleOutlierBits) continue;
     Layout layout;

@@ -1,0 +1,153 @@
+#include <vector>
+
+#include "docofl/frame.h"
+#include "ecuq/blocks.h"
+#include "ecuq/payload.h"
+#include "harness.h"
+#include "test_data.h"
+
+// How tensors are cut into blocks and where blocks lie, for sizes beyond 2^31 coordinates and bit
+// offsets beyond 2^35. Nothing here takes memory in proportion to the tensor.
+namespace docofl {
+namespace {
+
+constexpr std::size_t kGiga = std::size_t(1) << 30;
+
+const std::vector<std::size_t>& sizes() {
+  static const std::vector<std::size_t> all = {1,
+                                               4095,
+                                               4096,
+                                               65535,
+                                               65536,
+                                               65537,
+                                               2 * kGiga - 1,
+                                               2 * kGiga,
+                                               2 * kGiga + 1,
+                                               4 * kGiga - 1,
+                                               4 * kGiga,
+                                               4 * kGiga + 4095,
+                                               4 * kGiga + 4096,
+                                               32 * kGiga + 12345};
+  return all;
+}
+
+DOCOFL_TEST(blocks_cover_a_tensor) {
+  for (const std::size_t size : sizes()) {
+    const test::Note note("size ", size);
+    const std::size_t blocks = num_blocks(size);
+    DOCOFL_CHECK(block_begin(blocks - 1) < size && size <= block_begin(blocks));
+    DOCOFL_CHECK_EQUAL(block_begin(blocks - 1) + block_length(size, blocks - 1), size);
+    std::size_t covered = 0;
+    std::size_t streams = 0;
+    for (std::size_t block = 0; block < blocks; ++block) {
+      covered += block_length(size, block);
+      streams += static_cast<std::size_t>(split_streams(block_length(size, block), 1).count);
+    }
+    DOCOFL_CHECK_EQUAL(covered, size);
+    DOCOFL_CHECK_EQUAL(streams, num_streams(size));
+  }
+  DOCOFL_CHECK_EQUAL(num_blocks(0), 0u);
+  DOCOFL_CHECK_EQUAL(num_streams(0), 0u);
+}
+
+// docs/format.md, section 3.3, for every length of a block.
+DOCOFL_TEST(streams_share_the_words_of_a_block) {
+  for (const unsigned tuple : {1u, 2u, 4u, 6u}) {
+    for (std::size_t length = 1; length <= kBlockSize; ++length) {
+      const StreamSplit split = split_streams(length, tuple);
+      const std::size_t words = (length + tuple - 1) / tuple;
+      DOCOFL_CHECK_EQUAL(split.count, length >= 4096 ? 4 : 1);
+      DOCOFL_CHECK(words <= words_per_block(tuple));
+      std::size_t sum = 0;
+      for (int s = 0; s < split.count; ++s) {
+        sum += split.words[s];
+        if (s + 1 < split.count) DOCOFL_CHECK_EQUAL(split.words[s], (words + 3) / 4);
+        // The directory has 16 bits for the bytes of a stream.
+        DOCOFL_CHECK(split.words[s] * kMaxCodeLength / 8 + 1 < 65536);
+      }
+      DOCOFL_CHECK_EQUAL(sum, words);
+    }
+  }
+}
+
+// A plan without code words: `raw_bits` raw bits a coordinate and some outliers.
+PayloadPlan raw_plan(std::size_t size, unsigned raw_bits, std::uint32_t outliers_a_block) {
+  PayloadPlan plan;
+  plan.levels = {-1.0f, 1.0f, std::int32_t(1) << raw_bits, {}};
+  if (outliers_a_block > 0) plan.levels.num_levels = kMaxLevels;
+  plan.code = fixed_width_code(raw_bits);
+  plan.blocks.stream_sizes.assign(num_streams(size), 0);
+  plan.blocks.block_outliers.assign(num_blocks(size), outliers_a_block);
+  plan.blocks.num_outliers = static_cast<std::uint64_t>(outliers_a_block) * num_blocks(size);
+  return plan;
+}
+
+DOCOFL_TEST(offsets_beyond_four_gigabytes) {
+  constexpr unsigned kRawBits = 24;
+  constexpr std::uint32_t kOutliers = 1000;
+  for (const std::size_t size : sizes()) {
+    if (size > 5 * kGiga) continue;  // the directory itself would take megabytes
+    const test::Note note("size ", size);
+    if (block_length(size, num_blocks(size) - 1) < kOutliers) continue;
+    const PayloadPlan plan = raw_plan(size, kRawBits, kOutliers);
+    const std::size_t blocks = num_blocks(size);
+    const std::size_t directory = 2 * num_streams(size) + 4 * blocks;
+    const std::size_t header_bytes = 9 + 16 + directory;
+    const std::size_t bytes = header_bytes + 3 * size + 6 * kOutliers * blocks;
+    DOCOFL_CHECK_EQUAL(payload_size(plan, size), bytes);
+    if (size > 2 * kGiga) DOCOFL_CHECK(bytes * 8 > std::size_t(1) << 35);
+
+    // Only the header is in memory: that is all that reading it may touch.
+    test::ExactArray<std::uint8_t> header(header_bytes);
+    DOCOFL_CHECK(write_payload_header(plan, size, header.data()) == header.data() + header_bytes);
+    Frame frame;
+    frame.header.shape = {size};
+    frame.size = size;
+    frame.payload = {header.data(), bytes};
+    const PayloadHeader read = read_payload_header(frame);
+    DOCOFL_CHECK_EQUAL(read.block_offsets.size(), blocks);
+    for (std::size_t block = 0; block < blocks; ++block) {
+      const std::size_t expected = header_bytes + block * (3 * kBlockSize + 6 * kOutliers);
+      DOCOFL_CHECK_EQUAL(read.block_offsets[block], expected);
+    }
+    // A byte more or less is not what the directory adds up to.
+    frame.payload.size = bytes - 1;
+    DOCOFL_CHECK_ERROR(ErrorKind::kCorruptFrame, read_payload_header(frame));
+    frame.payload.size = bytes + 1;
+    DOCOFL_CHECK_ERROR(ErrorKind::kCorruptFrame, read_payload_header(frame));
+  }
+}
+
+DOCOFL_TEST(directory_is_bounded_by_the_payload) {
+  // One code word for all, no raw bits: the declared size costs two bytes a block at least.
+  const PayloadPlan plan = raw_plan(70000, 0, 0);
+  std::vector<std::uint8_t> header(payload_size(plan, 70000));
+  write_payload_header(plan, 70000, header.data());
+  Frame frame;
+  frame.payload = {header.data(), header.size()};
+  frame.size = 70000;
+  DOCOFL_CHECK_EQUAL(read_payload_header(frame).block_offsets.size(), 2u);
+  for (unsigned bit = 20; bit < 62; ++bit) {
+    const test::Note note("size 2^", bit);
+    frame.size = std::size_t(1) << bit;
+    DOCOFL_CHECK_ERROR(ErrorKind::kTruncatedFrame, read_payload_header(frame));
+  }
+}
+
+DOCOFL_TEST(sizes_that_the_format_cannot_hold) {
+  DOCOFL_CHECK_EQUAL(checked_size({}, DType::kFloat32), 1u);
+  DOCOFL_CHECK_EQUAL(checked_size({0, 3}, DType::kFloat32), 0u);
+  DOCOFL_CHECK_EQUAL(checked_size({kGiga, 4}, DType::kFloat64), 4 * kGiga);
+  const std::uint64_t half = std::uint64_t(1) << 32;
+  DOCOFL_CHECK_ERROR(ErrorKind::kInvalidInput, checked_size({half, half}, DType::kFloat32));
+  DOCOFL_CHECK_ERROR(ErrorKind::kInvalidInput, checked_size({half, half, 0}, DType::kFloat32));
+  DOCOFL_CHECK_ERROR(ErrorKind::kInvalidInput,
+                     checked_size({std::uint64_t(1) << 60}, DType::kFloat32));
+  DOCOFL_CHECK_EQUAL(checked_size({(std::uint64_t(1) << 60) - 1}, DType::kFloat32),
+                     (std::size_t(1) << 60) - 1);
+  DOCOFL_CHECK_ERROR(ErrorKind::kInvalidInput,
+                     checked_size(std::vector<std::uint64_t>(33, 1), DType::kFloat32));
+}
+
+}  // namespace
+}  // namespace docofl
