@@ -1,0 +1,90 @@
+# One way to do each common thing. Every target sets up what it needs, in .venv and build/.
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-cpp test-python check format bench golden clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SOURCES := $(shell find cpp bindings -name '*.cpp' -o -name '*.h' -o -name '*.inl' -o -name 'CMakeLists.txt')
+PACKAGE := $(SOURCES) CMakeLists.txt pyproject.toml $(shell find src -name '*.py' -o -name '*.pyi')
+CPP_FILES := $(shell find cpp bindings -name '*.cpp' -o -name '*.h' -o -name '*.inl')
+TIDY_FILES := $(shell find cpp/src bindings -name '*.cpp')
+
+help:
+	@echo "make demo    build, install and show what ECUQ does to a real tensor"
+	@echo "make test    all tests, C++ and Python"
+	@echo "make check   formatting, linters and types"
+	@echo "make bench   speed and size against the peers, and the targets"
+	@echo "make golden  regenerate the golden frames (only with a change of the format or encoder)"
+
+# --- set-up --------------------------------------------------------------------------------------
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/tools: $(BIN)/python constraints.txt
+	$(PIP) cmake ninja "pybind11>=2.13" "scikit-build-core>=0.10"
+	touch $@
+
+# The package itself, built as a user's pip would.
+$(VENV)/package: $(BIN)/python $(PACKAGE)
+	$(PIP) --force-reinstall --no-deps .
+	$(PIP) numpy
+	touch $@
+
+$(VENV)/test-tools: $(VENV)/package
+	$(PIP) ".[test]" torch
+	touch $@
+
+$(VENV)/demo-tools: $(VENV)/package
+	$(PIP) ".[demo]"
+	touch $@
+
+$(VENV)/check-tools: $(VENV)/test-tools
+	$(PIP) mypy ruff clang-format clang-tidy
+	touch $@
+
+$(VENV)/bench-tools: $(VENV)/test-tools
+	$(PIP) -r benchmarks/requirements.txt
+	touch $@
+
+# --- what people do ------------------------------------------------------------------------------
+
+demo: $(VENV)/demo-tools
+	$(BIN)/python examples/demo.py
+
+test: test-cpp test-python
+
+test-cpp: $(VENV)/tools
+	$(BIN)/cmake --preset release -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build --preset release
+	$(BIN)/ctest --preset release
+
+test-python: $(VENV)/test-tools
+	$(BIN)/python -m pytest
+
+check: $(VENV)/check-tools $(VENV)/tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CPP_FILES)
+	$(BIN)/cmake --preset tidy -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+	  -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) >/dev/null
+	$(BIN)/clang-tidy --quiet -p build/tidy $(TIDY_FILES)
+
+format: $(VENV)/check-tools
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP_FILES)
+
+bench: $(VENV)/bench-tools
+	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m pytest benchmarks/micro -m bench -p no:cacheprovider
+
+golden: $(VENV)/test-tools
+	$(BIN)/python -m tests.golden.make_golden
+
+clean:
+	rm -rf build $(VENV)
