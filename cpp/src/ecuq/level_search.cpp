@@ -211,12 +211,15 @@ class BytesSearch {
       last_log = log;
       last_bits = bits;
       next = static_cast<std::int64_t>(static_cast<double>(next) * rough_exp2((aim - bits) / slope));
-      if (next > low && next < high && probe < kMaxGuesses) continue;
-      const bool is_narrow = high / 2 < low;
-      next = is_narrow ? low + (high - low) / 2
-                       : static_cast<std::int64_t>(std::sqrt(
-                             static_cast<double>(std::max<std::int64_t>(low, 1)) *
-                             static_cast<double>(high)));
+      if (probe >= kMaxGuesses) {
+        const double middle = std::sqrt(static_cast<double>(std::max<std::int64_t>(low, 1)) *
+                                        static_cast<double>(high));
+        next = high / 2 < low ? low + (high - low) / 2 : static_cast<std::int64_t>(middle);
+      } else if (next <= low) {
+        next = low + 1 + low / 32;
+      } else if (next >= high) {
+        next = high - 1 - high / 32;
+      }
     }
     return low;
   }

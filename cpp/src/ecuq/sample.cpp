@@ -23,19 +23,26 @@ Sample::Sample(const TensorView& tensor, std::size_t max_size)
     values_ = load_values(tensor, 0, size_, storage_.data());
     return;
   }
-  const std::size_t runs = max_size / kRunLength;
-  run_width_ = tensor.size / runs;
-  size_ = runs * kRunLength;
+  num_runs_ = max_size / kRunLength;
+  size_ = num_runs_ * kRunLength;
   storage_.resize(size_);
   values_ = storage_.data();
 }
 
 void Sample::gather(std::size_t begin, std::size_t end) {
   if (is_whole_) return;
-  const std::size_t runs = size_ / kRunLength;
-  for (std::size_t run = begin / run_width_; run < runs && run * run_width_ < end; ++run) {
+  const std::size_t width = tensor_.size / num_runs_;
+  const std::size_t rest = tensor_.size % num_runs_;
+  const auto part_begin = [&](std::size_t run) { return run * width + run * rest / num_runs_; };
+  // The part that holds `begin`, first roughly, then exactly.
+  std::size_t run = static_cast<std::size_t>(static_cast<double>(begin) /
+                                             static_cast<double>(tensor_.size) *
+                                             static_cast<double>(num_runs_));
+  while (run > 0 && part_begin(run) > begin) --run;
+  while (part_begin(run + 1) <= begin) ++run;
+  for (; run < num_runs_ && part_begin(run) < end; ++run) {
     const std::uint64_t random = counter_random(kSampleKey, run) >> 32;
-    const std::size_t start = run * run_width_ + ((random * (run_width_ - kRunLength + 1)) >> 32);
+    const std::size_t start = part_begin(run) + ((random * (width - kRunLength + 1)) >> 32);
     if (start < begin || start >= end) continue;
     float* const to = &storage_[run * kRunLength];
     const float* values = load_values(tensor_, start, kRunLength, to);

@@ -35,7 +35,7 @@ class Sample {
 
  private:
   TensorView tensor_;
-  std::size_t run_width_ = 0;  // of the part that a run stands for
+  std::size_t num_runs_ = 0;
   const float* values_ = nullptr;
   std::size_t size_ = 0;
   bool is_whole_ = false;

@@ -69,16 +69,24 @@ FineCounts count_levels(const Sample& sample, const GridParams& grid, int thread
   }
   const std::size_t blocks = num_blocks(sample.size());
   std::vector<std::vector<std::uint32_t>> counts(num_workers(blocks, threads));
-  for (auto& mine : counts) mine.assign(bins, 0);
+  // The histogram kernel adds to 256 counts whatever the number of levels.
+  for (auto& mine : counts) mine.assign(std::max<std::size_t>(bins, kMaxAlphabet), 0);
   parallel_for(blocks, threads, [&](std::size_t block, int worker) {
     constexpr std::size_t kPiece = 2048;
     std::int32_t levels[kPiece];
+    std::uint8_t coded[kPiece];
     std::uint32_t* const mine = counts[worker].data();
     const std::uint32_t limit = static_cast<std::uint32_t>(bins);
     const std::size_t end = block_begin(block) + block_length(sample.size(), block);
     for (std::size_t begin = block_begin(block); begin < end; begin += kPiece) {
       const std::size_t count = std::min(kPiece, end - begin);
-      kernels().quantize(grid, sample.values() + begin, count, levels);
+      const float* values = sample.values() + begin;
+      if (bins <= kMaxCodedLevels) {
+        kernels().quantize_window(grid, {0, grid.num_levels}, values, count, coded);
+        kernels().histogram(coded, count, mine);
+        continue;
+      }
+      kernels().quantize(grid, values, count, levels);
       for (std::size_t i = 0; i < count; ++i) {
         const std::uint32_t bin = static_cast<std::uint32_t>(levels[i] - fine.base) >> fine.shift;
         if (levels[i] >= fine.base && bin < limit) ++mine[bin];
@@ -86,6 +94,7 @@ FineCounts count_levels(const Sample& sample, const GridParams& grid, int thread
     }
   });
   fine.bins = std::move(counts[0]);
+  fine.bins.resize(bins);
   for (std::size_t w = 1; w < counts.size(); ++w) {
     for (std::size_t i = 0; i < bins; ++i) fine.bins[i] += counts[w][i];
   }
