@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +23,9 @@ constexpr std::size_t kPiece = 2048;  // values reconstructed at a time: they st
 // Outputs of this many values do not fit the caches and are written past them.
 constexpr std::size_t kMinPastCaches = std::size_t(1) << 21;
 
+// So many values are quicker to look up than to compute.
+constexpr std::size_t kFewLevels = 16;
+
 struct DecodeScratch {
   std::vector<std::uint8_t> coded;
   std::vector<std::uint8_t> unpacked;
@@ -35,7 +40,15 @@ class BlockDecoder {
       : frame_(frame), header_(header) {
     const Layout& layout = header.layout;
     past_caches_ = out_dtype == DType::kFloat32 && frame.size >= kMinPastCaches;
-    if (!header.levels.is_explicit()) grid_ = make_grid(header.levels);
+    if (header.levels.is_explicit()) {
+      std::copy(header.levels.explicit_values.begin(), header.levels.explicit_values.end(), values_.begin());
+    } else {
+      grid_ = make_grid(header.levels);
+      std::uint8_t coded[kFewLevels];
+      std::iota(std::begin(coded), std::end(coded), std::uint8_t(0));
+      const std::size_t count = std::min<std::size_t>(kFewLevels, layout.num_coded);
+      kernels().reconstruct(grid_, layout.base, coded, count, false, values_.data());
+    }
     if (layout.alphabet() > 1) {
       huffman_.emplace(header.lengths, layout.num_coded, layout.tuple,
                        frame.size >= kMultiStreamSize);
@@ -96,8 +109,8 @@ class BlockDecoder {
                      scratch->unpacked.data());
       coded = scratch->unpacked.data();
     }
-    if (header_.levels.is_explicit()) {
-      k.look_up(header_.levels.explicit_values.data(), coded, count, values);
+    if (header_.levels.is_explicit() || (layout.num_coded <= kFewLevels && layout.raw_bits == 0)) {
+      k.look_up(values_.data(), layout.num_coded, coded, count, past_caches_, values);
     } else if (layout.raw_bits == 0) {
       k.reconstruct(grid_, layout.base, coded, count, past_caches_, values);
     } else {
@@ -162,6 +175,7 @@ class BlockDecoder {
   const Frame& frame_;
   const PayloadHeader& header_;
   GridParams grid_{};
+  std::array<float, kMaxCodedLevels> values_{};  // of explicit levels, or of the first few coded ones
   bool past_caches_ = false;
   std::optional<HuffmanDecoder> huffman_;
 };

@@ -40,8 +40,8 @@ constexpr unsigned kEntryBytes = 6;
 constexpr unsigned kEntryLengthShift = 48;
 constexpr unsigned kEntryCountShift = 56;
 
-// Bits that index the table of blocks with four streams: 16 KiB of entries, half of a small L1 cache.
-constexpr unsigned kStreamIndexBits = 11;
+// Bits that index the table of blocks with four streams: 32 KiB of entries.
+constexpr unsigned kStreamIndexBits = 12;
 constexpr std::uint64_t kStreamIndexMask = (std::uint64_t(1) << kStreamIndexBits) - 1;
 
 struct HuffmanTable {
@@ -81,8 +81,9 @@ struct Kernels {
                           const std::uint8_t* coded, const std::uint32_t* raw, std::size_t n,
                           float* out);
 
-  // Values of explicit levels.
-  void (*look_up)(const float* values, const std::uint8_t* coded, std::size_t n, float* out);
+  // Values of coded levels from a table, which must have at least 16 entries; `num_values` of them are used.
+  void (*look_up)(const float* values, std::size_t num_values, const std::uint8_t* coded,
+                  std::size_t n, bool past_caches, float* out);
 
   // Coded levels from bytes that hold two each.
   void (*unpack_pairs)(const std::uint8_t* pairs, std::size_t num_pairs, std::uint8_t* coded);

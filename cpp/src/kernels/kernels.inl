@@ -166,8 +166,18 @@ void reconstruct_raw(const GridParams& grid, std::int32_t base, unsigned raw_bit
   }
 }
 
-void look_up(const float* values, const std::uint8_t* coded, std::size_t n, float* out) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = values[coded[i]];
+void look_up(const float* values, [[maybe_unused]] std::size_t num_values,
+             const std::uint8_t* coded, std::size_t n, [[maybe_unused]] bool past_caches, float* out) {
+  std::size_t i = 0;
+#if defined(__AVX2__)
+  if (num_values <= 16) {
+    if (past_caches) {
+      for (; i < n && reinterpret_cast<std::uintptr_t>(out + i) % 32 != 0; ++i) out[i] = values[coded[i]];
+    }
+    i += look_up_lanes(values, coded + i, n - i, past_caches, out + i);
+  }
+#endif
+  for (; i < n; ++i) out[i] = values[coded[i]];
 }
 
 void unpack_pairs(const std::uint8_t* pairs, std::size_t num_pairs, std::uint8_t* coded) {
@@ -314,7 +324,7 @@ inline std::uint64_t long_word(const HuffmanTable& table, std::uint64_t bits) {
 }
 
 // Look-ups a refill: a refill gives 63 - 7 bits, as the top one is a marker.
-constexpr unsigned kSteps = 5;
+constexpr unsigned kSteps = 4;
 static_assert(kSteps * kStreamIndexBits <= 56, "a refill must last for all steps");
 
 // How many rounds fit a stream. A round reads 8 bytes at `next`, moves it by at most 7, and for a long word reads 8
@@ -382,7 +392,6 @@ void huffman_decode(const HuffmanTable& table, HuffmanStream streams[kHuffmanStr
     if (rounds == 0) break;
     for (; rounds > 0; --rounds) {
       DOCOFL_FOR_STREAMS(DOCOFL_DECODE_REFILL)
-      DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
       DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
       DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
       DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)

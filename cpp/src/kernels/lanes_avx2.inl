@@ -148,6 +148,29 @@ std::size_t reconstruct_lanes(const GridParams& grid, std::int32_t base, const s
   return i;
 }
 
+// look_up in 16 values for whole groups of 8; returns how many values that were. As above with `past_caches`.
+inline std::size_t look_up_lanes(const float* values, const std::uint8_t* coded, std::size_t n,
+                                 bool past_caches, float* out) {
+  const __m256 low = _mm256_loadu_ps(values);
+  const __m256 high = _mm256_loadu_ps(values + 8);
+  const auto values_at = [&](std::size_t i) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(coded + i));
+    const __m256i index = _mm256_cvtepu8_epi32(bytes);
+    // The permutation looks at three bits; the fourth, moved to the sign, chooses the half.
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index),
+                            _mm256_permutevar8x32_ps(high, index),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+  };
+  std::size_t i = 0;
+  if (past_caches) {
+    for (; i + 8 <= n; i += 8) _mm256_stream_ps(out + i, values_at(i));
+    _mm_sfence();
+  } else {
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, values_at(i));
+  }
+  return i;
+}
+
 // unpack_pairs for whole groups of 16 bytes; returns how many bytes that were.
 inline std::size_t unpack_pairs_lanes(const std::uint8_t* pairs, std::size_t num_pairs,
                                       std::uint8_t* coded) {
