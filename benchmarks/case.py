@@ -44,7 +44,7 @@ class Case:
     def make(cls, dataset: str, bits: float, values: Floats) -> Case:
         """Encode ``values`` and return the case."""
         blob = ecuq.encode(values, bits=bits)
-        return cls(dataset, bits, values, blob, inspect(blob).num_levels)
+        return cls(dataset, bits, values, blob, inspect(blob).num_levels or 0)
 
     @property
     def real_bits(self) -> float:

@@ -1,7 +1,7 @@
 """What ECUQ does to a real tensor: a network trained on handwritten digits, at several budgets.
 
-The data are scikit-learn's embedded digits. The network's weights are compressed as one flat vector, restored,
-and the restored network is tested again.
+The data are scikit-learn's embedded digits. The network's weights are compressed as one flat
+vector, restored, and the restored network is tested again.
 """
 
 from __future__ import annotations

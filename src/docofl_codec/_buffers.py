@@ -18,8 +18,20 @@ from docofl_codec.errors import InvalidInputError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["FLAG_TORCH", "DTYPE_NAMES", "Framework", "RawTensor", "Tensor", "as_blob", "as_raw",
-           "check_threads", "new_tensor", "output_buffer"]  # fmt: skip
+__all__ = [
+    "DTYPE_NAMES",
+    "FLAG_TORCH",
+    "Framework",
+    "RawTensor",
+    "Tensor",
+    "as_blob",
+    "as_raw",
+    "check_threads",
+    "imported_torch",
+    "new_tensor",
+    "output_buffer",
+    "output_bytes",
+]
 
 Framework: TypeAlias = Literal["numpy", "torch"]
 Tensor: TypeAlias = "npt.NDArray[Any] | torch.Tensor"
@@ -43,13 +55,13 @@ class RawTensor:
     flags: int
 
 
-def _torch() -> Any:
+def imported_torch() -> Any:
     """Return torch if the caller has imported it, else None."""
     return sys.modules.get("torch")
 
 
 def _is_torch_tensor(value: object) -> bool:
-    torch = _torch()
+    torch = imported_torch()
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
@@ -76,7 +88,7 @@ def _raw_from_numpy(array: npt.NDArray[Any]) -> RawTensor:
 
 
 def _raw_from_torch(tensor: Any) -> RawTensor:
-    torch = _torch()
+    torch = imported_torch()
     if tensor.layout != torch.strided or tensor.is_quantized:
         found = str(tensor.layout).removeprefix("torch.")
         raise TypeError(f"tensor: found a {found} torch tensor, expected a dense one (.to_dense())")
@@ -89,7 +101,7 @@ def _raw_from_torch(tensor: Any) -> RawTensor:
 
 def _torch_memory(tensor: Any) -> npt.NDArray[Any]:
     """Return a NumPy view of a contiguous CPU tensor's memory."""
-    torch = _torch()
+    torch = imported_torch()
     tensor = tensor.detach()
     view = tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor
     memory: npt.NDArray[Any] = view.numpy()
@@ -106,7 +118,8 @@ def as_raw(tensor: Tensor) -> RawTensor:
         return _raw_from_torch(tensor)
     kind = type(tensor)
     raise TypeError(
-        f"tensor: found {kind.__module__}.{kind.__qualname__}, expected a NumPy array or torch tensor"
+        f"tensor: found {kind.__module__}.{kind.__qualname__}, "
+        "expected a NumPy array or torch tensor"
     )
 
 
@@ -129,11 +142,11 @@ def new_tensor(
 ) -> tuple[Tensor, npt.NDArray[Any], int]:
     """Allocate a tensor; return it, its memory and the dtype id of the memory.
 
-    NumPy has no bfloat16 of its own: ml_dtypes' is used where the caller has imported it, and float32
-    otherwise.
+    NumPy has no bfloat16 of its own: ml_dtypes' is used where the caller has imported it, and
+    float32 otherwise.
     """
     if framework == "torch":
-        torch = _torch()
+        torch = imported_torch()
         if torch is None:
             raise InvalidInputError('framework: found "torch", but torch has not been imported')
         tensor = torch.empty(shape, dtype=getattr(torch, DTYPE_NAMES[dtype]))
@@ -156,7 +169,11 @@ def output_buffer(out: Tensor, shape: tuple[int, ...], dtype: int) -> tuple[npt.
         good = good and out.flags.writeable
         name, out_shape = out.dtype.name, out.shape
     elif _is_torch_tensor(out):
-        good = out.device.type == "cpu" and out.layout == _torch().strided and out.is_contiguous()
+        good = (
+            out.device.type == "cpu"
+            and out.layout == imported_torch().strided
+            and out.is_contiguous()
+        )
         name, out_shape = str(out.dtype).removeprefix("torch."), tuple(out.shape)
     else:
         raise TypeError(

@@ -1,6 +1,7 @@
 """Codecs as objects: one protocol for everything that turns a tensor into bytes.
 
-A codec is a frozen set of options. Code that moves tensors takes a :class:`Codec` and does not care which.
+A codec is a frozen set of options. Code that moves tensors takes a :class:`Codec` and does not
+care which.
 """
 
 from __future__ import annotations
@@ -133,4 +134,5 @@ def make_codec(spelling: str) -> Codec:
     try:
         return codec_from_config({"codec": name, "bits": float(bits)})
     except ValueError as error:
-        raise InvalidInputError(f'codec: found {spelling!r}, expected "name:bits"; {error}') from None
+        message = f'codec: found {spelling!r}, expected "name:bits"; {error}'
+        raise InvalidInputError(message) from None

@@ -1,7 +1,7 @@
 """ECUQ: uniform quantization under an entropy or byte budget, then Huffman coding.
 
-Algorithm 3 of the DoCoFL paper. Its symbols here: the budget b is `bits`, epsilon is `tolerance`, K is
-the number of levels and Delta their distance, `step`. A readable twin in NumPy is
+Algorithm 3 of the DoCoFL paper. Its symbols here: the budget b is `bits`, epsilon is `tolerance`,
+K is the number of levels and Delta their distance, `step`. A readable twin in NumPy is
 :mod:`docofl_codec.reference.ecuq`.
 """
 
@@ -33,19 +33,21 @@ def encode(
     """Compress a tensor to about `bits` bits a coordinate.
 
     Values become the centres of K equal bins between the smallest and the largest one, so that
-    ``|x - x_hat| <= 0.51 * step`` plus the rounding of the dtype; K is the largest number found that meets the
-    budget. A tensor of at most 256 different values is kept exactly where that meets the budget.
+    ``|x - x_hat| <= 0.51 * step`` plus the rounding of the dtype; K is the largest number found
+    that meets the budget. A tensor of at most 256 different values is kept exactly where that
+    meets the budget.
 
     Parameters
     ----------
     tensor : numpy.ndarray or torch.Tensor
-        float32, float64, float16 or bfloat16, of any shape, finite. float64 is rounded to float32 first.
-        A contiguous float32 tensor is not copied.
+        float32, float64, float16 or bfloat16, of any shape, finite. float64 is rounded to float32
+        first. A contiguous float32 tensor is not copied.
     bits : float, default 2
         The budget in bits a coordinate, 0.01 to 32; fractions and less than 1 are fine.
     budget : {"bytes", "entropy"}
-        ``"bytes"``: ``8 * len(blob) <= bits * size + 8 * (64 + 10 * ndim)``, always. ``"entropy"``: the
-        paper's rule, where the entropy of the quantized values meets the budget and bytes may exceed it.
+        ``"bytes"``: ``8 * len(blob) <= bits * size + 8 * (64 + 10 * ndim)``, always.
+        ``"entropy"``: the paper's rule, where the entropy of the quantized values meets the budget
+        and bytes may exceed it.
     tolerance : float, default 0.01
         A search may stop when it is this close below the budget (the paper uses 0.1).
     threads : int, optional

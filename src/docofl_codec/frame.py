@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from docofl_codec import _core
 from docofl_codec._buffers import (
@@ -15,9 +15,9 @@ from docofl_codec._buffers import (
     FLAG_TORCH,
     Framework,
     Tensor,
-    _torch,
     as_blob,
     check_threads,
+    imported_torch,
     new_tensor,
     output_buffer,
     output_bytes,
@@ -58,7 +58,8 @@ class FrameInfo:
     x_min, x_max : float or None
         Ends of the grid.
     entropy : float or None
-        Entropy of the code words, in bits a coordinate, plus the raw bits: what an ideal coder would take.
+        In bits a coordinate: what an ideal coder would take for the code words and raw bits, as
+        estimated from a sample; for ``budget="entropy"`` the exact entropy of the levels.
     explicit_levels : bool or None
         True where every value is restored exactly from a list of values.
     coded_levels, tuple_size, raw_bits, num_outliers : int or None
@@ -145,12 +146,12 @@ def decode(
     blob : bytes-like
         A whole frame.
     out : array or tensor, optional
-        Written to and returned, instead of a new tensor. It must have the frame's shape and dtype (float32 will
-        do for bfloat16). Damaged bytes are noticed before it is touched; should a forged frame
-        with a valid checksum fail later, its values are undefined.
+        Written to and returned, instead of a new tensor. It must have the frame's shape and dtype
+        (float32 will do for bfloat16). Damaged bytes are noticed before it is touched; should a
+        forged frame with a valid checksum fail later, its values are undefined.
     framework : {"numpy", "torch"}, optional
-        The container of the result. By default that of the encoded tensor; a frame of a torch tensor
-        becomes a NumPy array where torch has not been imported. NumPy has no bfloat16:
+        The container of the result. By default that of the encoded tensor; a frame of a torch
+        tensor becomes a NumPy array where torch has not been imported. NumPy has no bfloat16:
         without ml_dtypes such frames become float32 arrays.
     expected_shape : sequence of int, optional
         Refuse frames of any other shape, before memory is taken.
@@ -212,8 +213,8 @@ def _decode(
         )
     if framework is None:
         framework = _framework_of(frame)
-        if framework == "torch" and _torch() is None:
+        if framework == "torch" and imported_torch() is None:
             framework = "numpy"
-    tensor, memory, dtype = new_tensor(shape, frame.dtype, cast(Framework, framework))
+    tensor, memory, dtype = new_tensor(shape, frame.dtype, framework)
     frame.decode_into(memory, dtype, num_threads)
     return tensor
