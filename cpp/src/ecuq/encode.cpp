@@ -8,8 +8,8 @@
 #include "docofl/error.h"
 #include "ecuq/block_encoder.h"
 #include "ecuq/blocks.h"
-#include "ecuq/level_search.h"
 #include "ecuq/payload.h"
+#include "ecuq/payload_plan.h"
 
 namespace docofl {
 

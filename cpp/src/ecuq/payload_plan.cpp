@@ -1,0 +1,78 @@
+#include "ecuq/payload_plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/source.h"
+#include "ecuq/bytes_search.h"
+#include "ecuq/entropy_search.h"
+#include "ecuq/explicit_levels.h"
+#include "ecuq/sample.h"
+#include "ecuq/symbol_code.h"
+
+namespace docofl {
+namespace {
+
+// Encoded blocks are kept for the encoder while they and the frame take less than this part of the input.
+constexpr double kMaxKeptPart = 0.32;
+
+// Enough that the estimate of bits is off by a few thousandths, and little beside the tensor.
+std::size_t sample_size(std::size_t tensor_size) {
+  constexpr std::size_t kLeast = 131072;
+  constexpr std::size_t kMost = 262144;
+  return std::min(kMost, std::max(kLeast, tensor_size / 8));
+}
+
+}  // namespace
+
+PayloadPlan make_plan(const TensorView& tensor, const Levels& levels, const SymbolCode& code,
+                      const EcuqOptions& options) {
+  const double input_bits = 8.0 * static_cast<double>(item_size(tensor.dtype));
+  const bool keep = 2 * std::max(code.bits, options.bits) <= kMaxKeptPart * input_bits;
+  return {levels, code, encode_blocks(tensor, levels, code, keep, options.threads)};
+}
+
+PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
+  const int threads = options.threads;
+  // 1. The range and a sample; a constant needs no levels but itself (a mixture of -0 and +0 becomes +0).
+  Sample sample(tensor, sample_size(tensor.size));
+  const ValueRange range = value_range(
+      tensor, threads, [&](std::size_t begin, std::size_t end) { sample.gather(begin, end); });
+  if (range.x_min == range.x_max) {
+    Levels constant;
+    constant.explicit_values = {range.x_max};
+    return make_plan(tensor, constant, fixed_width_code(0), options);
+  }
+  sample.finish();
+
+  // 2. The paper's rule. Levels without end mean that the different values themselves fit the budget, unless
+  // some are closer than any grid tells apart.
+  if (options.budget == Budget::kEntropy) {
+    EntropySearch search(tensor, sample, range, options);
+    const std::int32_t num_levels = search.run();
+    if (search.is_unbounded()) {
+      const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
+      const double entropy = exact ? explicit_entropy(tensor, *exact, threads) : 0;
+      if (exact && entropy <= options.bits + EntropySearch::kSlack) {
+        SymbolCode code = choose_code(sample, *exact, tensor.size, threads);
+        code.entropy = entropy;
+        return make_plan(tensor, *exact, code, options);
+      }
+    }
+    SymbolCode code = choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size, threads);
+    code.entropy = search.entropy(num_levels);
+    return make_plan(tensor, {range.x_min, range.x_max, num_levels, {}}, code, options);
+  }
+
+  // 3. The bytes rule: exact where few different values fit the budget, otherwise as fine as fits.
+  const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
+  if (exact) {
+    const SymbolCode code = choose_code(sample, *exact, tensor.size, threads);
+    PayloadPlan plan = make_plan(tensor, *exact, code, options);
+    const double charged_bits = 8.0 * static_cast<double>(charged_bytes(plan, tensor.size));
+    if (charged_bits <= options.bits * static_cast<double>(tensor.size)) return plan;
+  }
+  return search_bytes(tensor, sample, range, options);
+}
+
+}  // namespace docofl
