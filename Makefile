@@ -27,18 +27,20 @@ $(VENV)/tools: $(BIN)/python constraints.txt
 	$(PIP) cmake ninja "pybind11>=2.13" "scikit-build-core>=0.10"
 	touch $@
 
-# The package itself, built as a user's pip would.
+# The package itself, built once as a user's pip would build it.
 $(VENV)/package: $(BIN)/python $(PACKAGE)
-	$(PIP) --force-reinstall --no-deps .
+	rm -rf build/wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w build/wheel .
+	$(PIP) --force-reinstall --no-deps build/wheel/*.whl
 	$(PIP) numpy
 	touch $@
 
 $(VENV)/test-tools: $(VENV)/package
-	$(PIP) ".[test]" torch
+	$(PIP) "$$(echo build/wheel/*.whl)[test]" torch
 	touch $@
 
 $(VENV)/demo-tools: $(VENV)/package
-	$(PIP) ".[demo]"
+	$(PIP) "$$(echo build/wheel/*.whl)[demo]"
 	touch $@
 
 $(VENV)/check-tools: $(VENV)/test-tools
