@@ -31,6 +31,7 @@ __all__ = [
     "new_tensor",
     "output_buffer",
     "output_bytes",
+    "output_dtype",
 ]
 
 Framework: TypeAlias = Literal["numpy", "torch"]
@@ -137,29 +138,29 @@ def as_blob(blob: object) -> bytes | bytearray | memoryview:
     return view if view.c_contiguous else view.tobytes()
 
 
-def new_tensor(
-    shape: tuple[int, ...], dtype: int, framework: Framework
-) -> tuple[Tensor, npt.NDArray[Any], int]:
-    """Allocate a tensor; return it, its memory and the dtype id of the memory.
+def output_dtype(dtype: int, framework: Framework) -> int:
+    """Return the dtype id that a frame's values get in a new tensor.
 
     NumPy has no bfloat16 of its own: ml_dtypes' is used where the caller has imported it, and
     float32 otherwise.
     """
+    plain = dtype == BFLOAT16 and framework == "numpy" and "ml_dtypes" not in sys.modules
+    return FLOAT32 if plain else dtype
+
+
+def new_tensor(
+    shape: tuple[int, ...], dtype: int, framework: Framework
+) -> tuple[Tensor, npt.NDArray[Any]]:
+    """Allocate a tensor of an :func:`output_dtype`; return it and its memory."""
     if framework == "torch":
         torch = imported_torch()
         if torch is None:
             raise InvalidInputError('framework: found "torch", but torch has not been imported')
         tensor = torch.empty(shape, dtype=getattr(torch, DTYPE_NAMES[dtype]))
-        return tensor, _torch_memory(tensor), dtype
-    if dtype == BFLOAT16:
-        ml_dtypes = sys.modules.get("ml_dtypes")
-        if ml_dtypes is None:
-            dtype = FLOAT32
-        else:
-            array: npt.NDArray[Any] = np.empty(shape, dtype=ml_dtypes.bfloat16)
-            return array, _as_memory(array), dtype
-    array = np.empty(shape, dtype=DTYPE_NAMES[dtype])
-    return array, array, dtype
+        return tensor, _torch_memory(tensor)
+    numpy_dtype = sys.modules["ml_dtypes"].bfloat16 if dtype == BFLOAT16 else DTYPE_NAMES[dtype]
+    array: npt.NDArray[Any] = np.empty(shape, dtype=numpy_dtype)
+    return array, _as_memory(array)
 
 
 def output_buffer(out: Tensor, shape: tuple[int, ...], dtype: int) -> tuple[npt.NDArray[Any], int]:

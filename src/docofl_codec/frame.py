@@ -21,6 +21,7 @@ from docofl_codec._buffers import (
     new_tensor,
     output_buffer,
     output_bytes,
+    output_dtype,
 )
 from docofl_codec.errors import InvalidInputError, LimitExceededError, UnsupportedFrameError
 
@@ -206,15 +207,16 @@ def _decode(
         memory, dtype = output_buffer(out, shape, frame.dtype)
         frame.decode_into(memory, dtype, num_threads)
         return out
-    needed = output_bytes(shape, frame.dtype)
-    if max_output_bytes is not None and needed > max_output_bytes:
-        raise LimitExceededError(
-            f"output: the frame needs {needed} bytes, expected at most {max_output_bytes}"
-        )
     if framework is None:
         framework = _framework_of(frame)
         if framework == "torch" and imported_torch() is None:
             framework = "numpy"
-    tensor, memory, dtype = new_tensor(shape, frame.dtype, framework)
+    dtype = output_dtype(frame.dtype, framework)
+    needed = output_bytes(shape, dtype)
+    if max_output_bytes is not None and needed > max_output_bytes:
+        raise LimitExceededError(
+            f"output: the frame needs {needed} bytes, expected at most {max_output_bytes}"
+        )
+    tensor, memory = new_tensor(shape, dtype, framework)
     frame.decode_into(memory, dtype, num_threads)
     return tensor

@@ -63,7 +63,8 @@ struct EcuqInfo {
 
 EcuqInfo ecuq_inspect(const Frame& frame);
 
-// Writes frame.size values, converted to out.dtype. Memory beyond `out` is one block of
+// Writes frame.size values. out.dtype is the frame's, or float32 or float64, which get the values that the frame's dtype
+// would. Memory beyond `out` is one block of
 // symbols a thread and the directory. Throws Error(kCorruptFrame); `out` is then unspecified.
 void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads);
 

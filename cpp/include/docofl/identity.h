@@ -14,7 +14,7 @@ namespace docofl {
 void identity_encode(const FrameHeader& header, const TensorView& tensor, int threads,
                      std::uint8_t* out);
 
-// Writes frame.size values of the frame's dtype.
+// Writes frame.size values; out.dtype is the frame's, or float32 for a 16-bit one.
 void identity_decode(const Frame& frame, const MutableTensorView& out, int threads);
 
 }  // namespace docofl

@@ -5,6 +5,8 @@
 #include <exception>
 #include <mutex>
 
+#include "common/float_mode.h"
+
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -42,6 +44,7 @@ class Poll {
 };
 
 void serial_for(std::size_t count, const std::function<void(std::size_t, int)>& body) {
+  const DefaultFloatMode float_mode;
   Poll poll(interrupt_check);
   for (std::size_t i = 0; i < count; ++i) {
     body(i, 0);
@@ -84,6 +87,7 @@ void parallel_for(std::size_t count, int threads,
 #pragma omp parallel num_threads(workers)
   {
     const int worker = omp_get_thread_num();
+    const DefaultFloatMode float_mode;
     Poll poll(worker == 0 ? check : nullptr);
     std::size_t index = 0;
     while (!stop.load(std::memory_order_relaxed) && (index = next.fetch_add(1)) < count) {

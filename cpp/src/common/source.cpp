@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,8 @@ namespace {
 constexpr std::size_t kPiece = 4096;                // values converted at a time
 constexpr std::size_t kStripe = 1 << 16;            // values a thread takes at a time
 constexpr std::int32_t kLargestKey = 0x7f7fffff;    // order key of FLT_MAX
+// The least double that rounds to an infinite float32.
+constexpr double kFloat32Overflow = 0x1.ffffffp127;
 constexpr std::int32_t kSmallestKey = -0x7f800000;  // order key of -FLT_MAX
 
 float key_to_float(std::int32_t key) {
@@ -32,24 +36,25 @@ double value_at(const TensorView& tensor, std::size_t i) {
   return *load_values(tensor, i, 1, &scratch);
 }
 
-void report_bad_values(const TensorView& tensor) {
+std::string format(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+// Throws where values are NaN, infinite or beyond `limit`; the slow way, to say where.
+void report_bad_values(const TensorView& tensor, double limit) {
   std::size_t bad = 0;
   std::size_t first = 0;
-  float scratch[kPiece];
-  for (std::size_t begin = 0; begin < tensor.size; begin += kPiece) {
-    const std::size_t count = tensor.size - begin < kPiece ? tensor.size - begin : kPiece;
-    const float* values = load_values(tensor, begin, count, scratch);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (std::isfinite(values[i])) continue;
-      if (bad++ == 0) first = begin + i;
-    }
+  for (std::size_t i = 0; i < tensor.size; ++i) {
+    if (std::fabs(value_at(tensor, i)) < limit) continue;
+    if (bad++ == 0) first = i;
   }
   if (bad == 0) return;
   const double value = value_at(tensor, first);
   throw Error(ErrorKind::kInvalidInput,
-              "tensor: found " + std::to_string(bad) + " value(s) that are not finite in float32, the first is " +
-                  (std::isfinite(value) ? "beyond float32's range: " + std::to_string(value)
-                                        : std::to_string(value)) +
+              "tensor: found " + std::to_string(bad) + " value(s) that are not finite" +
+                  (std::isfinite(value) ? " in float32" : "") + ", the first is " + format(value) +
                   " at flat index " + std::to_string(first) + ", expected none");
 }
 
@@ -116,7 +121,7 @@ ValueRange value_range(const TensorView& tensor, int threads,
     all.lo = std::min(all.lo, keys.lo);
     all.hi = std::max(all.hi, keys.hi);
   }
-  if (all.lo < kSmallestKey || all.hi > kLargestKey) report_bad_values(tensor);
+  if (all.lo < kSmallestKey || all.hi > kLargestKey) report_bad_values(tensor, kFloat32Overflow);
   return {key_to_float(all.lo), key_to_float(all.hi)};
 }
 
@@ -128,7 +133,7 @@ void check_finite(const TensorView& tensor, int threads) {
   }
   const double* values = static_cast<const double*>(tensor.data);
   for (std::size_t i = 0; i < tensor.size; ++i) {
-    if (!std::isfinite(values[i])) report_bad_values(tensor);
+    if (!std::isfinite(values[i])) report_bad_values(tensor, std::numeric_limits<double>::infinity());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/byte_io.h"
+#include "common/float_mode.h"
 #include "common/parallel.h"
 #include "common/source.h"
 #include "docofl/ecuq.h"
@@ -26,6 +27,8 @@ constexpr std::size_t kMinPastCaches = std::size_t(1) << 21;
 // So many values are quicker to look up than to compute.
 constexpr std::size_t kFewLevels = 16;
 
+bool is_half(DType dtype) { return item_size(dtype) == 2; }
+
 struct DecodeScratch {
   std::vector<std::uint8_t> coded;
   std::vector<std::uint8_t> unpacked;
@@ -39,7 +42,8 @@ class BlockDecoder {
   BlockDecoder(const Frame& frame, const PayloadHeader& header, DType out_dtype)
       : frame_(frame), header_(header) {
     const Layout& layout = header.layout;
-    past_caches_ = out_dtype == DType::kFloat32 && frame.size >= kMinPastCaches;
+    is_direct_ = out_dtype == DType::kFloat32 && !is_half(frame.header.dtype);
+    past_caches_ = is_direct_ && frame.size >= kMinPastCaches;
     if (header.levels.is_explicit()) {
       std::copy(header.levels.explicit_values.begin(), header.levels.explicit_values.end(), values_.begin());
     } else {
@@ -97,6 +101,17 @@ class BlockDecoder {
     return next;
   }
 
+  // Writes values in the output's dtype, but as precise as the frame's.
+  void store(float* values, std::size_t count, const MutableTensorView& out,
+             std::size_t place) const {
+    if (out.dtype != frame_.header.dtype && is_half(frame_.header.dtype)) {
+      std::uint16_t rounded[kPiece];
+      store_values(values, count, {rounded, count, frame_.header.dtype}, 0);
+      load_values({rounded, count, frame_.header.dtype}, 0, count, values);
+    }
+    store_values(values, count, out, place);
+  }
+
   // Values of coordinates [begin, begin + count) of a block.
   void reconstruct_piece(std::size_t begin, std::size_t count, const std::uint8_t* raw,
                          DecodeScratch* scratch, float* values) const {
@@ -136,13 +151,13 @@ class BlockDecoder {
     const std::size_t start = block_begin(block);
     for (std::size_t begin = 0; begin < length; begin += kPiece) {
       const std::size_t count = std::min(kPiece, length - begin);
-      if (out.dtype == DType::kFloat32) {
+      if (is_direct_) {
         float* const values = static_cast<float*>(out.data) + start + begin;
         reconstruct_piece(begin, count, next, scratch, values);
       } else {
         scratch->values.resize(kPiece);
         reconstruct_piece(begin, count, next, scratch, scratch->values.data());
-        store_values(scratch->values.data(), count, out, start + begin);
+        store(scratch->values.data(), count, out, start + begin);
       }
     }
     return next + raw_bytes;
@@ -167,7 +182,7 @@ class BlockDecoder {
       const std::uint8_t first = 0;
       float value;
       kernels().reconstruct(grid_, static_cast<std::int32_t>(level), &first, 1, false, &value);
-      store_values(&value, 1, out, block_begin(block) + position);
+      store(&value, 1, out, block_begin(block) + position);
     }
   }
 
@@ -176,6 +191,7 @@ class BlockDecoder {
   const PayloadHeader& header_;
   GridParams grid_{};
   std::array<float, kMaxCodedLevels> values_{};  // of explicit levels, or of the first few coded ones
+  bool is_direct_ = false;  // reconstructed values are the output's
   bool past_caches_ = false;
   std::optional<HuffmanDecoder> huffman_;
 };
@@ -183,6 +199,7 @@ class BlockDecoder {
 }  // namespace
 
 EcuqInfo ecuq_inspect(const Frame& frame) {
+  const DefaultFloatMode float_mode;
   const PayloadHeader header = read_payload_header(frame);
   EcuqInfo info;
   if (frame.size == 0) return info;
@@ -200,6 +217,7 @@ EcuqInfo ecuq_inspect(const Frame& frame) {
 }
 
 void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) {
+  const DefaultFloatMode float_mode;
   const PayloadHeader header = read_payload_header(frame);
   if (frame.size == 0) return;
   const BlockDecoder decoder(frame, header, out.dtype);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/float_mode.h"
 #include "common/parallel.h"
 #include "docofl/ecuq.h"
 #include "docofl/error.h"
@@ -45,6 +46,7 @@ void check_options(const EcuqOptions& options) {
 
 EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor,
                    const EcuqOptions& options) {
+  const DefaultFloatMode float_mode;
   check_options(options);
   auto impl = std::make_unique<EcuqPlan::Impl>();
   impl->header = header;
@@ -66,6 +68,7 @@ std::size_t encoded_size(const EcuqPlan& plan) {
 
 void ecuq_encode(const EcuqPlan& plan_handle, const TensorView& tensor, int threads,
                  std::uint8_t* out) {
+  const DefaultFloatMode float_mode;
   const EcuqPlan::Impl& plan = plan_handle.impl();
   std::uint8_t* next = write_frame_header(plan.header, plan.payload_bytes, out);
   if (plan.size > 0) {

@@ -94,6 +94,14 @@ Frame parse_frame(ByteView bytes, int threads) {
                                               std::to_string(reader.remaining() - kChecksumBytes) +
                                               " bytes after the checksum, expected none");
   }
+  if (frame.header.codec == CodecId::kIdentity) {
+    const std::size_t expected = frame.size * item_size(frame.header.dtype);
+    if (frame.payload.size != expected) {
+      throw Error(ErrorKind::kCorruptFrame,
+                  "identity payload: found " + std::to_string(frame.payload.size) +
+                      " bytes, expected " + std::to_string(expected));
+    }
+  }
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
   const std::uint32_t computed = frame_checksum(bytes.data, reader.position(), threads);
   const auto stored = reader.read<std::uint32_t>("checksum");

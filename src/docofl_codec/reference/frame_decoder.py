@@ -24,6 +24,13 @@ VERSION = 1
 CODECS = ("identity", "ecuq")
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 ITEM_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
+# The least magnitude that rounds to an infinity.
+OVERFLOW = {
+    "float32": math.inf,
+    "float64": math.inf,
+    "float16": 65520.0,
+    "bfloat16": float.fromhex("0x1.ffp127"),
+}
 
 MAX_LEVELS = 2**30
 MAX_ALPHABET = 256
@@ -125,7 +132,7 @@ def decode_frame(blob: bytes) -> tuple[Values, dict[str, Any]]:
     if codec == "identity":
         values = _decode_identity(payload, n, dtype)
     else:
-        decoded, parameters = _decode_ecuq(payload, n)
+        decoded, parameters = _decode_ecuq(payload, n, OVERFLOW[dtype])
         values = _convert(decoded, dtype)
         info.update(parameters)
     _check(payload.remaining == 0, f"payload: {payload.remaining} bytes too many")
@@ -144,8 +151,10 @@ def _decode_identity(payload: ByteReader, n: int, dtype: str) -> Values:
     return values
 
 
-def _decode_ecuq(payload: ByteReader, n: int) -> tuple[NDArray[np.float32], dict[str, Any]]:
-    """Section 3."""
+def _decode_ecuq(
+    payload: ByteReader, n: int, overflow: float
+) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    """Section 3; values of `overflow` and more are infinite in the frame's dtype."""
     if n == 0:
         return np.empty(0, np.float32), {}
     coder = payload.byte("coder")
@@ -153,7 +162,7 @@ def _decode_ecuq(payload: ByteReader, n: int) -> tuple[NDArray[np.float32], dict
     mode = payload.byte("mode")
     _check(mode in (0, 1, 2), f"mode is {mode:#04x}, expected 0, 1 or 2")
     tuple_size = payload.byte("tuple size")
-    _check(1 <= tuple_size <= 6, f"tuple size is {tuple_size}, expected 1 to 6")
+    _check(tuple_size in (1, 2, 4, 6), f"tuple size is {tuple_size}, expected 1, 2, 4 or 6")
     raw_bits = payload.byte("raw bits")
     _check(raw_bits <= 24, f"raw bits is {raw_bits}, expected at most 24")
     _check(
@@ -167,6 +176,7 @@ def _decode_ecuq(payload: ByteReader, n: int) -> tuple[NDArray[np.float32], dict
     _check(math.isfinite(entropy) and entropy >= 0, f"entropy is {entropy}")
 
     levels = _read_levels(payload, mode, tuple_size, raw_bits, coded_levels)
+    _check(-overflow < levels.x_min <= levels.x_max < overflow, "levels: beyond the frame's dtype")
     code = None if levels.alphabet == 1 else PrefixDecoder(_read_code_table(payload, levels))
     directory = _read_directory(payload, n, levels)
     blocks = [levels.values(_read_block(payload, block, levels, code)) for block in directory]
