@@ -1,6 +1,5 @@
 #include "docofl/error.h"
 
-
 #include "register.h"
 
 namespace py = pybind11;
@@ -26,7 +25,8 @@ void register_errors(py::module_& /*module*/) {
     try {
       if (pointer) std::rethrow_exception(pointer);
     } catch (const docofl::Error& error) {
-      const py::object type = py::module_::import("docofl_codec.errors").attr(class_name(error.kind()));
+      const py::object type =
+          py::module_::import("docofl_codec.errors").attr(class_name(error.kind()));
       PyErr_SetString(type.ptr(), error.what());
     }
   });

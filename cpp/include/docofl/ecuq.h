@@ -36,8 +36,8 @@ class EcuqPlan {
   std::unique_ptr<Impl> impl_;
 };
 
-// Finds the levels and the code for `tensor`. Extra memory is about 2 % of the input plus a sample of at
-// most half a megabyte. Throws Error(kInvalidInput) for values that are not finite (or, in
+// Finds the levels and the code for `tensor`. Extra memory is about 2 % of the input plus a sample
+// of at most half a megabyte. Throws Error(kInvalidInput) for values that are not finite (or, in
 // float64, beyond float32) and for options out of range.
 EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const EcuqOptions& options);
 
@@ -63,9 +63,9 @@ struct EcuqInfo {
 
 EcuqInfo ecuq_inspect(const Frame& frame);
 
-// Writes frame.size values. out.dtype is the frame's, or float32 or float64, which get the values that the frame's dtype
-// would. Memory beyond `out` is one block of
-// symbols a thread and the directory. Throws Error(kCorruptFrame); `out` is then unspecified.
+// Writes frame.size values. out.dtype is the frame's, or float32 or float64, which get the values
+// that the frame's dtype would. Memory beyond `out` is one block of symbols a thread and the
+// directory. Throws Error(kCorruptFrame); `out` is then unspecified.
 void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads);
 
 }  // namespace docofl

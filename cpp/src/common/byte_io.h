@@ -37,7 +37,7 @@ inline std::uint8_t* write_le(std::uint8_t* out, T value) {
 // Reads fields in order; every read is checked and names its field when it fails.
 class ByteReader {
  public:
-  ByteReader(ByteView bytes, std::size_t position = 0) : bytes_(bytes), position_(position) {}
+  explicit ByteReader(ByteView bytes) : bytes_(bytes) {}
 
   std::size_t position() const { return position_; }
   std::size_t remaining() const { return bytes_.size - position_; }
@@ -78,7 +78,7 @@ class ByteReader {
 
  private:
   ByteView bytes_;
-  std::size_t position_;
+  std::size_t position_ = 0;
 };
 
 }  // namespace docofl

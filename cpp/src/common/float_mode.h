@@ -7,9 +7,9 @@
 
 namespace docofl {
 
-// While alive, this thread computes with IEEE 754's defaults: to nearest, subnormals kept. Callers may have set other
-// modes (torch.set_flush_denormal, libraries built with -ffast-math), on which bytes must not depend. The
-// caller's mode comes back afterwards.
+// While alive, this thread computes with IEEE 754's defaults: to nearest, subnormals kept. Callers
+// may have set other modes (torch.set_flush_denormal, libraries built with -ffast-math), on which
+// bytes must not depend. The caller's mode comes back afterwards.
 class DefaultFloatMode {
  public:
   DefaultFloatMode(const DefaultFloatMode&) = delete;

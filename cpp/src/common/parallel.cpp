@@ -22,7 +22,7 @@ thread_local const std::function<void()>* interrupt_check = nullptr;
 std::atomic<bool> is_forked_child{false};
 
 #if defined(__unix__) || defined(__APPLE__)
-const int fork_handler_registered =
+const int kForkHandlerRegistered =
     pthread_atfork(nullptr, nullptr, [] { is_forked_child.store(true); });
 #endif
 
@@ -95,7 +95,7 @@ void parallel_for(std::size_t count, int threads,
         body(index, worker);
         poll();
       } catch (...) {
-        const std::lock_guard<std::mutex> lock(mutex);
+        const std::scoped_lock lock(mutex);
         if (!error || index < error_index) {
           error = std::current_exception();
           error_index = index;

@@ -16,9 +16,9 @@
 namespace docofl {
 namespace {
 
-constexpr std::size_t kPiece = 4096;                // values converted at a time
-constexpr std::size_t kStripe = 1 << 16;            // values a thread takes at a time
-constexpr std::int32_t kLargestKey = 0x7f7fffff;    // order key of FLT_MAX
+constexpr std::size_t kPiece = 4096;              // values converted at a time
+constexpr std::size_t kStripe = 1 << 16;          // values a thread takes at a time
+constexpr std::int32_t kLargestKey = 0x7f7fffff;  // order key of FLT_MAX
 // The least double that rounds to an infinite float32.
 constexpr double kFloat32Overflow = 0x1.ffffffp127;
 constexpr std::int32_t kSmallestKey = -0x7f800000;  // order key of -FLT_MAX
@@ -63,13 +63,13 @@ void report_bad_values(const TensorView& tensor, double limit) {
 const float* load_values(const TensorView& tensor, std::size_t begin, std::size_t count,
                          float* scratch) {
   switch (tensor.dtype) {
-    case DType::kFloat32:
-      return static_cast<const float*>(tensor.data) + begin;
+    case DType::kFloat32: return static_cast<const float*>(tensor.data) + begin;
     case DType::kFloat64:
       kernels().from_float64(static_cast<const double*>(tensor.data) + begin, count, scratch);
       break;
     case DType::kFloat16:
-      kernels().from_float16(static_cast<const std::uint16_t*>(tensor.data) + begin, count, scratch);
+      kernels().from_float16(static_cast<const std::uint16_t*>(tensor.data) + begin, count,
+                             scratch);
       break;
     case DType::kBFloat16:
       kernels().from_bfloat16(static_cast<const std::uint16_t*>(tensor.data) + begin, count,
@@ -133,7 +133,8 @@ void check_finite(const TensorView& tensor, int threads) {
   }
   const double* values = static_cast<const double*>(tensor.data);
   for (std::size_t i = 0; i < tensor.size; ++i) {
-    if (!std::isfinite(values[i])) report_bad_values(tensor, std::numeric_limits<double>::infinity());
+    if (!std::isfinite(values[i]))
+      report_bad_values(tensor, std::numeric_limits<double>::infinity());
   }
 }
 

@@ -25,10 +25,11 @@ struct ValueRange {
   float x_min;
   float x_max;
 };
-// `visit`, if given, is called with each part [begin, end) of the tensor while it is in the cache, by several threads
-// at once.
-ValueRange value_range(const TensorView& tensor, int threads,
-                       const std::function<void(std::size_t begin, std::size_t end)>& visit = nullptr);
+// `visit`, if given, is called with each part [begin, end) of the tensor while it is in the cache,
+// by several threads at once.
+ValueRange value_range(
+    const TensorView& tensor, int threads,
+    const std::function<void(std::size_t begin, std::size_t end)>& visit = nullptr);
 
 // Throws the same error for NaN and infinities alone, whatever the dtype's range.
 void check_finite(const TensorView& tensor, int threads);

@@ -33,7 +33,8 @@ BlockEncoder::Encoded BlockEncoder::encode(const TensorView& tensor, std::size_t
                            divide_up(length * layout_.raw_bits, 8) +
                            outliers.size() * kOutlierBytes + 8;
   if (scratch->bytes.size() < most) scratch->bytes.resize(most);
-  Encoded encoded{{scratch->bytes.data(), 0}, split.count, {}, static_cast<std::uint32_t>(outliers.size())};
+  Encoded encoded{
+      {scratch->bytes.data(), 0}, split.count, {}, static_cast<std::uint32_t>(outliers.size())};
   std::uint8_t* out = scratch->bytes.data();
   if (max_length_ > 0) {
     const std::uint8_t* symbols = scratch->symbols.data();
@@ -71,7 +72,8 @@ EncodedBlocks encode_blocks(const TensorView& tensor, const Levels& levels, cons
     std::copy(encoded.stream_sizes, encoded.stream_sizes + encoded.num_streams,
               &result.stream_sizes[block * kHuffmanStreams]);
     result.block_outliers[block] = encoded.num_outliers;
-    if (keep) result.kept[block].assign(encoded.bytes.data, encoded.bytes.data + encoded.bytes.size);
+    if (keep)
+      result.kept[block].assign(encoded.bytes.data, encoded.bytes.data + encoded.bytes.size);
   });
   for (const std::uint32_t outliers : result.block_outliers) result.num_outliers += outliers;
   return result;

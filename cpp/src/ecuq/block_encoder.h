@@ -17,7 +17,8 @@ class BlockEncoder {
  public:
   BlockEncoder(const Levels& levels, const SymbolCode& code);
 
-  // The bytes of a block and the directory's fields for it, valid until the next call with the same scratch.
+  // The bytes of a block and the directory's fields for it, valid until the next call with the same
+  // scratch.
   struct Encoded {
     ByteView bytes;
     int num_streams;

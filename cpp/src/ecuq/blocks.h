@@ -39,7 +39,8 @@ inline StreamSplit split_streams(std::size_t block_length, unsigned tuple) {
 inline std::size_t num_streams(std::size_t size) {
   if (size == 0) return 0;
   const std::size_t last = num_blocks(size) - 1;
-  return last * kHuffmanStreams + static_cast<std::size_t>(split_streams(block_length(size, last), 1).count);
+  return last * kHuffmanStreams +
+         static_cast<std::size_t>(split_streams(block_length(size, last), 1).count);
 }
 
 }  // namespace docofl

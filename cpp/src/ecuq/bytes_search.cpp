@@ -97,9 +97,9 @@ class BytesSearch {
     const auto key = std::make_pair(&sample, num_levels);
     const auto known = codes_.find(key);
     if (known != codes_.end()) return known->second;
-    return codes_[key] = choose_code(sample, range_.x_min, range_.x_max,
-                                     static_cast<std::int32_t>(num_levels), tensor_.size,
-                                     options_.threads);
+    return codes_[key] =
+               choose_code(sample, range_.x_min, range_.x_max,
+                           static_cast<std::int32_t>(num_levels), tensor_.size, options_.threads);
   }
 
   // The number of levels of a bell-shaped vector whose middle 80 % spread like the sample's.
@@ -111,18 +111,21 @@ class BytesSearch {
     return static_cast<std::int64_t>(std::min(guess, double(kMaxLevels)));
   }
 
-  // The most levels between `fits` and `exceeds` (both excluded) that the sample estimates within `limit`; `fits` where
-  // it finds none.
+  // The most levels between `fits` and `exceeds` (both excluded) that the sample estimates within
+  // `limit`; `fits` where it finds none.
   std::int64_t propose(std::int64_t fits, std::int64_t exceeds, double limit) {
-    std::int64_t start = exceeds <= kMaxLevels ? exceeds - 1 : fits > 0 ? fits + 1 : first_guess(limit);
+    std::int64_t start = exceeds <= kMaxLevels ? exceeds - 1
+                         : fits > 0            ? fits + 1
+                                               : first_guess(limit);
     if (start == first_guess(limit) && !coarse_sample_.is_whole()) {
       start = search(coarse_sample_, fits, exceeds, start, limit, tolerance_);
     }
     return search(sample_, fits, exceeds, start, limit, tolerance_ * 0.35);
   }
 
-  // The same for one sample, from `start`, satisfied with `slack` below the limit. Twice the levels cost about a bit:
-  // the first steps follow that slope, then the one they found; after them the bracket is halved.
+  // The same for one sample, from `start`, satisfied with `slack` below the limit. Twice the levels
+  // cost about a bit: the first steps follow that slope, then the one they found; after them the
+  // bracket is halved.
   std::int64_t search(const Sample& sample, std::int64_t low, std::int64_t high, std::int64_t start,
                       double limit, double slack) {
     const double aim = limit - slack / 2;
@@ -142,7 +145,8 @@ class BytesSearch {
       if (probe > 0) slope = std::min(2.0, std::max(0.3, (bits - last_bits) / (log - last_log)));
       last_log = log;
       last_bits = bits;
-      next = static_cast<std::int64_t>(static_cast<double>(next) * rough_exp2((aim - bits) / slope));
+      next =
+          static_cast<std::int64_t>(static_cast<double>(next) * rough_exp2((aim - bits) / slope));
       if (probe >= kMaxGuesses) {
         const double middle = std::sqrt(static_cast<double>(std::max<std::int64_t>(low, 1)) *
                                         static_cast<double>(high));

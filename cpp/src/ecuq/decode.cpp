@@ -45,7 +45,8 @@ class BlockDecoder {
     is_direct_ = out_dtype == DType::kFloat32 && !is_half(frame.header.dtype);
     past_caches_ = is_direct_ && frame.size >= kMinPastCaches;
     if (header.levels.is_explicit()) {
-      std::copy(header.levels.explicit_values.begin(), header.levels.explicit_values.end(), values_.begin());
+      std::copy(header.levels.explicit_values.begin(), header.levels.explicit_values.end(),
+                values_.begin());
     } else {
       grid_ = make_grid(header.levels);
       std::uint8_t coded[kFewLevels];
@@ -68,7 +69,7 @@ class BlockDecoder {
   }
 
  private:
-  [[noreturn]] void corrupt(std::size_t block, const char* what) const {
+  [[noreturn]] static void corrupt(std::size_t block, const char* what) {
     throw Error(ErrorKind::kCorruptFrame, "ECUQ block " + std::to_string(block) + ": " + what);
   }
 
@@ -76,7 +77,8 @@ class BlockDecoder {
   const std::uint8_t* decode_streams(std::size_t block, std::size_t length,
                                      const std::uint8_t* next, DecodeScratch* scratch) const {
     const unsigned tuple = header_.layout.tuple;
-    if (scratch->coded.empty()) scratch->coded.resize(std::min(frame_.size, kBlockSize) + kMaxTuple);
+    if (scratch->coded.empty())
+      scratch->coded.resize(std::min(frame_.size, kBlockSize) + kMaxTuple);
     std::uint8_t* const coded = scratch->coded.data();
     if (!huffman_) {
       std::memset(coded, 0, length);
@@ -85,7 +87,8 @@ class BlockDecoder {
     const StreamSplit split = split_streams(length, tuple);
     ByteView streams[kHuffmanStreams];
     for (int s = 0; s < split.count; ++s) {
-      streams[s] = {next, header_.stream_sizes[block * kHuffmanStreams + static_cast<std::size_t>(s)]};
+      streams[s] = {next,
+                    header_.stream_sizes[block * kHuffmanStreams + static_cast<std::size_t>(s)]};
       next += streams[s].size;
     }
     if (!huffman_->decode(streams, split.words, split.count, coded)) {
@@ -129,8 +132,8 @@ class BlockDecoder {
     } else if (layout.raw_bits == 0) {
       k.reconstruct(grid_, layout.base, coded, count, past_caches_, values);
     } else {
-      // A copy with room behind it, since unpacking reads beyond the last bits. kPiece * raw_bits is
-      // a whole number of bytes.
+      // A copy with room behind it, since unpacking reads beyond the last bits. kPiece * raw_bits
+      // is a whole number of bytes.
       scratch->packed.resize(kPiece * kMaxRawBits / 8 + 8);
       scratch->raw.resize(kPiece);
       std::memcpy(scratch->packed.data(), raw + begin * layout.raw_bits / 8,
@@ -186,11 +189,11 @@ class BlockDecoder {
     }
   }
 
-
   const Frame& frame_;
   const PayloadHeader& header_;
   GridParams grid_{};
-  std::array<float, kMaxCodedLevels> values_{};  // of explicit levels, or of the first few coded ones
+  std::array<float, kMaxCodedLevels>
+      values_{};            // of explicit levels, or of the first few coded ones
   bool is_direct_ = false;  // reconstructed values are the output's
   bool past_caches_ = false;
   std::optional<HuffmanDecoder> huffman_;

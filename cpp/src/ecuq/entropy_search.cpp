@@ -30,15 +30,12 @@ std::int32_t EntropySearch::run() {
     }
     const std::int32_t num_levels = static_cast<std::int32_t>(std::floor(mid));
     switch (judge(num_levels)) {
-      case Verdict::kAbove:
-        high = mid - 1;
-        break;
+      case Verdict::kAbove: high = mid - 1; break;
       case Verdict::kBelow:
         best = std::max(best, num_levels);
         low = mid + 1;
         break;
-      case Verdict::kWithin:
-        return num_levels;
+      case Verdict::kWithin: return num_levels;
     }
   }
   return best;
@@ -46,8 +43,8 @@ std::int32_t EntropySearch::run() {
 
 double EntropySearch::entropy(std::int32_t num_levels) const {
   std::size_t occupied = 0;
-  return level_entropy(tensor_, make_grid(range_.x_min, range_.x_max, num_levels),
-                       options_.threads, &occupied);
+  return level_entropy(tensor_, make_grid(range_.x_min, range_.x_max, num_levels), options_.threads,
+                       &occupied);
 }
 
 EntropySearch::Verdict EntropySearch::compare(double found, double doubt) const {

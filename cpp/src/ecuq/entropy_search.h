@@ -8,8 +8,8 @@
 
 namespace docofl {
 
-// The double binary search of algorithm 3 as printed, on exact entropies. Where the sample leaves no doubt
-// on which side of the band a level count falls, it spares the pass over the tensor.
+// The double binary search of algorithm 3 as printed, on exact entropies. Where the sample leaves
+// no doubt on which side of the band a level count falls, it spares the pass over the tensor.
 class EntropySearch {
  public:
   // Rounding must not turn an entropy of exactly `bits` into one beyond it.
@@ -31,7 +31,7 @@ class EntropySearch {
  private:
   enum class Verdict { kBelow, kWithin, kAbove };
 
-  Verdict compare(double entropy, double doubt) const;
+  Verdict compare(double found, double doubt) const;
   Verdict judge(std::int32_t num_levels) const;
 
   const TensorView& tensor_;

@@ -55,9 +55,8 @@ std::optional<Levels> distinct_values(const TensorView& tensor, const Sample& sa
       if (!distinct.add(mine.values.data(), mine.values.size())) return std::nullopt;
     }
   }
-  std::sort(distinct.values.begin(), distinct.values.end(), [](float a, float b) {
-    return a != b ? a < b : std::signbit(a) && !std::signbit(b);
-  });
+  std::sort(distinct.values.begin(), distinct.values.end(),
+            [](float a, float b) { return a != b ? a < b : std::signbit(a) && !std::signbit(b); });
   Levels levels;
   levels.explicit_values = std::move(distinct.values);
   return levels;

@@ -6,7 +6,8 @@
 
 #include "kernels/kernels.h"
 
-// The paper's symbols: x_min, x_max and K (num_levels) span the quantization values Q; Delta is `step`.
+// The paper's symbols: x_min, x_max and K (num_levels) span the quantization values Q; Delta is
+// `step`.
 namespace docofl {
 
 constexpr std::int32_t kMaxLevels = 1 << 30;
@@ -55,9 +56,7 @@ struct Layout {
     for (unsigned k = 0; k < tuple; ++k) size *= num_coded;
     return size;
   }
-  WindowParams window() const {
-    return {base, static_cast<std::int32_t>(num_coded << raw_bits)};
-  }
+  WindowParams window() const { return {base, static_cast<std::int32_t>(num_coded << raw_bits)}; }
 };
 
 }  // namespace docofl

@@ -34,8 +34,8 @@ std::size_t levels_bytes(const Levels& levels) {
 std::uint32_t read_bounded(ByteReader* reader, const char* field, std::uint32_t value,
                            std::uint32_t low, std::uint32_t high) {
   if (value < low || value > high) {
-    corrupt(std::string(field) + " before payload byte " + std::to_string(reader->position()) + ": found " +
-            std::to_string(value) + ", expected " + std::to_string(low) + " to " +
+    corrupt(std::string(field) + " before payload byte " + std::to_string(reader->position()) +
+            ": found " + std::to_string(value) + ", expected " + std::to_string(low) + " to " +
             std::to_string(high));
   }
   return value;
@@ -82,7 +82,8 @@ void read_explicit_levels(ByteReader* reader, PayloadHeader* header) {
     const float value = read_finite(reader, "level");
     if (i > 0) {
       const float previous = values.back();
-      const bool zeros = value == 0 && previous == 0 && std::signbit(previous) && !std::signbit(value);
+      const bool zeros =
+          value == 0 && previous == 0 && std::signbit(previous) && !std::signbit(value);
       if (!(previous < value) && !zeros) corrupt("explicit levels: expected increasing values");
     }
     values.push_back(value);
@@ -97,10 +98,10 @@ void read_directory(ByteReader* reader, const Frame& frame, PayloadHeader* heade
   const std::size_t blocks = num_blocks(size);
   // Two bytes a block is the least; only then is it safe to reserve by the declared size.
   if (blocks > reader->remaining() / 2) {
-    throw Error(ErrorKind::kTruncatedFrame,
-                "ECUQ directory: " + std::to_string(size) + " coordinates need " +
-                    std::to_string(blocks) + " entries, found " +
-                    std::to_string(reader->remaining()) + " bytes");
+    throw Error(ErrorKind::kTruncatedFrame, "ECUQ directory: " + std::to_string(size) +
+                                                " coordinates need " + std::to_string(blocks) +
+                                                " entries, found " +
+                                                std::to_string(reader->remaining()) + " bytes");
   }
   const bool coded = header->layout.alphabet() > 1;
   header->stream_sizes.reserve(num_streams(size));
@@ -112,14 +113,15 @@ void read_directory(ByteReader* reader, const Frame& frame, PayloadHeader* heade
     const int streams = split_streams(length, header->layout.tuple).count;
     for (int s = 0; s < streams; ++s) {
       const auto stream_size = reader->read<std::uint16_t>("ECUQ directory");
-      if (!coded && stream_size != 0) corrupt("directory: expected empty streams for one code word");
+      if (!coded && stream_size != 0)
+        corrupt("directory: expected empty streams for one code word");
       header->stream_sizes.push_back(stream_size);
     }
     std::size_t outliers = 0;
     if (header->has_outliers) {
       const auto count = reader->read<std::uint32_t>("ECUQ directory");
-      outliers = read_bounded(reader, "outliers of a block", count, 0,
-                              static_cast<std::uint32_t>(length));
+      outliers =
+          read_bounded(reader, "outliers of a block", count, 0, static_cast<std::uint32_t>(length));
       header->block_outliers.push_back(count);
     }
     bytes[block] = block_bytes(&header->stream_sizes[block * kHuffmanStreams], streams, length,
@@ -225,7 +227,8 @@ PayloadHeader read_payload_header(const Frame& frame) {
   layout.num_coded = 1u + reader.read<std::uint8_t>("coded levels");
   if (layout.alphabet() > kMaxAlphabet || (layout.num_coded == 1 && layout.tuple > 1)) {
     corrupt("code: " + std::to_string(layout.num_coded) + " levels in tuples of " +
-            std::to_string(layout.tuple) + ", expected at most 256 combinations, or one level alone");
+            std::to_string(layout.tuple) +
+            ", expected at most 256 combinations, or one level alone");
   }
   header.entropy = read_finite(&reader, "entropy");
   if (header.entropy < 0) corrupt("entropy: expected no negative number");

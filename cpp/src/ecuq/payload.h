@@ -35,7 +35,8 @@ std::size_t block_bytes(const std::uint16_t* stream_sizes, int streams, std::siz
 // Writes everything before the blocks and returns where they start.
 std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, std::uint8_t* out);
 
-// The same fields, read and checked: a copy, so that later changes of the caller's bytes cannot reach it.
+// The same fields, read and checked: a copy, so that later changes of the caller's bytes cannot
+// reach it.
 struct PayloadHeader {
   Levels levels;
   Layout layout;
@@ -43,8 +44,8 @@ struct PayloadHeader {
   double entropy = 0;
   CodeLengths lengths{};
   std::vector<std::uint16_t> stream_sizes;
-  std::vector<std::uint32_t> block_outliers;   // empty without outliers
-  std::vector<std::size_t> block_offsets;      // in the payload
+  std::vector<std::uint32_t> block_outliers;  // empty without outliers
+  std::vector<std::size_t> block_offsets;     // in the payload
 };
 
 // Throws Error. Memory is bounded by the size of the payload.

@@ -13,7 +13,8 @@
 namespace docofl {
 namespace {
 
-// Encoded blocks are kept for the encoder while they and the frame take less than this part of the input.
+// Encoded blocks are kept for the encoder while they and the frame take less than this part of the
+// input.
 constexpr double kMaxKeptPart = 0.32;
 
 // Enough that the estimate of bits is off by a few thousandths, and little beside the tensor.
@@ -34,7 +35,8 @@ PayloadPlan make_plan(const TensorView& tensor, const Levels& levels, const Symb
 
 PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
   const int threads = options.threads;
-  // 1. The range and a sample; a constant needs no levels but itself (a mixture of -0 and +0 becomes +0).
+  // 1. The range and a sample; a constant needs no levels but itself (a mixture of -0 and +0
+  // becomes +0).
   Sample sample(tensor, sample_size(tensor.size));
   const ValueRange range = value_range(
       tensor, threads, [&](std::size_t begin, std::size_t end) { sample.gather(begin, end); });
@@ -45,8 +47,8 @@ PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
   }
   sample.finish();
 
-  // 2. The paper's rule. Levels without end mean that the different values themselves fit the budget, unless
-  // some are closer than any grid tells apart.
+  // 2. The paper's rule. Levels without end mean that the different values themselves fit the
+  // budget, unless some are closer than any grid tells apart.
   if (options.budget == Budget::kEntropy) {
     EntropySearch search(tensor, sample, range, options);
     const std::int32_t num_levels = search.run();
@@ -59,7 +61,8 @@ PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
         return make_plan(tensor, *exact, code, options);
       }
     }
-    SymbolCode code = choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size, threads);
+    SymbolCode code =
+        choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size, threads);
     code.entropy = search.entropy(num_levels);
     return make_plan(tensor, {range.x_min, range.x_max, num_levels, {}}, code, options);
   }

@@ -35,9 +35,9 @@ void Sample::gather(std::size_t begin, std::size_t end) {
   const std::size_t rest = tensor_.size % num_runs_;
   const auto part_begin = [&](std::size_t run) { return run * width + run * rest / num_runs_; };
   // The part that holds `begin`, first roughly, then exactly.
-  std::size_t run = static_cast<std::size_t>(static_cast<double>(begin) /
-                                             static_cast<double>(tensor_.size) *
-                                             static_cast<double>(num_runs_));
+  std::size_t run =
+      static_cast<std::size_t>(static_cast<double>(begin) / static_cast<double>(tensor_.size) *
+                               static_cast<double>(num_runs_));
   while (run > 0 && part_begin(run) > begin) --run;
   while (part_begin(run + 1) <= begin) ++run;
   for (; run < num_runs_ && part_begin(run) < end; ++run) {

@@ -64,8 +64,8 @@ FineCounts count_levels(const Sample& sample, const GridParams& grid, int thread
     const std::int64_t centre = (static_cast<std::int64_t>(ends[0]) + ends[1]) / 2;
     const std::int64_t span = static_cast<std::int64_t>(kFineBins) << fine.shift;
     const std::int64_t highest = std::max<std::int64_t>(0, grid.num_levels - span);
-    fine.base = static_cast<std::int32_t>(
-        std::min(highest, std::max<std::int64_t>(0, centre - span / 2)));
+    fine.base =
+        static_cast<std::int32_t>(std::min(highest, std::max<std::int64_t>(0, centre - span / 2)));
   }
   const std::size_t blocks = num_blocks(sample.size());
   std::vector<std::vector<std::uint32_t>> counts(num_workers(blocks, threads));
@@ -143,8 +143,8 @@ CodeLengths choose_lengths(const SymbolCounts& counts, std::size_t alphabet) {
   return coded_bits(counts, limited, alphabet) <= least + least / 2048 ? limited : full;
 }
 
-// Counts to build a code from. Symbols that a sample has missed may occur in the tensor: half a time.
-// Where the sample is the tensor, a code still needs two symbols.
+// Counts to build a code from. Symbols that a sample has missed may occur in the tensor: half a
+// time. Where the sample is the tensor, a code still needs two symbols.
 SymbolCounts smoothed(const SymbolCounts& counts, std::size_t alphabet, bool is_whole) {
   SymbolCounts result{};
   std::size_t used = 0;
@@ -202,12 +202,13 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, FineCount
   BinWindow best_bin_window;
   for (bool first = true;; first = false) {
     // A grid of at most 256 levels is coded whole, so that no level can be an outlier.
-    const bool is_whole = fine.shift == 0 && static_cast<std::size_t>(grid.num_levels) <= kMaxCodedLevels;
+    const bool is_whole =
+        fine.shift == 0 && static_cast<std::size_t>(grid.num_levels) <= kMaxCodedLevels;
     BinWindow window = best_window(fine.bins, kMaxCodedLevels);
     if (is_whole) window = {0, fine.bins.size(), total};
     const double table_bits = kTableBitsPerLevel * static_cast<double>(window.length);
-    const double bits = ideal_bits(fine.bins, window, total) + fine.shift +
-                        table_bits / static_cast<double>(size);
+    const double bits =
+        ideal_bits(fine.bins, window, total) + fine.shift + table_bits / static_cast<double>(size);
     if (first || bits < best_bits + kSpeedBonus) {
       best.base = fine.base + static_cast<std::int32_t>(window.begin << fine.shift);
       best.num_coded = static_cast<unsigned>(window.length);
@@ -217,7 +218,8 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, FineCount
       best_bins = fine.bins;
       best_bin_window = window;
     }
-    if (fine.bins.size() <= 32 || fine.shift == kMaxRawBits || bits > best_bits + kHopelessBits) break;
+    if (fine.bins.size() <= 32 || fine.shift == kMaxRawBits || bits > best_bits + kHopelessBits)
+      break;
     for (std::size_t i = 0; i < fine.bins.size() / 2; ++i) {
       fine.bins[i] = fine.bins[2 * i] + fine.bins[2 * i + 1];
     }
@@ -250,7 +252,8 @@ SymbolCode measure_layout(const Sample& sample, const Levels& levels, const Layo
     Worker& worker = workers[index];
     const std::size_t length = block_length(total, block);
     worker.symbols.resize(words_per_block(layout.tuple));
-    quantizer.run(sample.view(), block_begin(block), length, &worker.scratch, worker.symbols.data());
+    quantizer.run(sample.view(), block_begin(block), length, &worker.scratch,
+                  worker.symbols.data());
     kernels().histogram(worker.symbols.data(), divide_up(length, layout.tuple), worker.counts);
     worker.outliers += worker.scratch.outliers.size();
   });
@@ -287,8 +290,8 @@ SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int3
     layout.num_coded = static_cast<unsigned>(window.length);
     layout.tuple = shape.tuple;
     layout.placeholder = most_frequent(fine.bins, window);
-    const SymbolCode tuples = measure_layout(sample, {x_min, x_max, num_levels, {}}, layout, size,
-                                            threads);
+    const SymbolCode tuples =
+        measure_layout(sample, {x_min, x_max, num_levels, {}}, layout, size, threads);
     if (tuples.bits < best.bits + kSpeedBonus) best = tuples;
     break;
   }

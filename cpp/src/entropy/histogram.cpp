@@ -90,7 +90,8 @@ class SparseCounts {
 
 // Calls take(level, worker) for the level of every value.
 template <class Take>
-void for_each_level(const TensorView& tensor, const GridParams& grid, int threads, const Take& take) {
+void for_each_level(const TensorView& tensor, const GridParams& grid, int threads,
+                    const Take& take) {
   parallel_for(divide_up(tensor.size, kStripe), threads, [&](std::size_t stripe, int worker) {
     float scratch[kPiece];
     std::int32_t levels[kPiece];

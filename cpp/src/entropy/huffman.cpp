@@ -34,8 +34,8 @@ std::size_t sorted_leaves(const SymbolCounts& counts, std::size_t alphabet,
 // sorted and inner nodes are born sorted. Returns the greatest depth.
 unsigned huffman_depths(const std::array<Leaf, kMaxAlphabet>& leaves, std::size_t used,
                         std::array<unsigned, kMaxAlphabet>* depths) {
-  std::array<std::uint64_t, kMaxAlphabet> weight;       // of inner nodes
-  std::array<std::size_t, 2 * kMaxAlphabet> parent;     // leaves first, then inner nodes
+  std::array<std::uint64_t, kMaxAlphabet> weight;    // of inner nodes
+  std::array<std::size_t, 2 * kMaxAlphabet> parent;  // leaves first, then inner nodes
   std::array<unsigned, kMaxAlphabet> inner_depth;
   std::size_t leaf = 0, inner = 0, made = 0;
   const auto take = [&](std::size_t into) -> std::uint64_t {
@@ -61,9 +61,9 @@ unsigned huffman_depths(const std::array<Leaf, kMaxAlphabet>& leaves, std::size_
   return deepest;
 }
 
-// Optimal lengths under a limit by package-merge (Larmore and Hirschberg, 1990). Level by level, packages of
-// the level below are merged with the leaves; a leaf's length is how often it is among the first
-// 2 * used - 2 items of the top level, counted by walking down.
+// Optimal lengths under a limit by package-merge (Larmore and Hirschberg, 1990). Level by level,
+// packages of the level below are merged with the leaves; a leaf's length is how often it is among
+// the first 2 * used - 2 items of the top level, counted by walking down.
 void limited_depths(const std::array<Leaf, kMaxAlphabet>& leaves, std::size_t used,
                     unsigned max_length, std::array<unsigned, kMaxAlphabet>* depths) {
   struct Level {
@@ -77,9 +77,10 @@ void limited_depths(const std::array<Leaf, kMaxAlphabet>& leaves, std::size_t us
     const std::size_t packages = depth == 0 ? 0 : levels[depth - 1].size / 2;
     std::size_t leaf = 0, package = 0;
     while (leaf < used || package < packages) {
-      const std::uint64_t packed = package < packages ? levels[depth - 1].weight[2 * package] +
-                                                            levels[depth - 1].weight[2 * package + 1]
-                                                      : UINT64_MAX;
+      const std::uint64_t packed =
+          package < packages
+              ? levels[depth - 1].weight[2 * package] + levels[depth - 1].weight[2 * package + 1]
+              : UINT64_MAX;
       const bool take_leaf = leaf < used && leaves[leaf].count <= packed;
       level.weight[level.size] = take_leaf ? leaves[leaf].count : packed;
       level.is_leaf[level.size++] = take_leaf;
@@ -121,8 +122,7 @@ unsigned floor_log2(std::uint32_t value) {
 
 }  // namespace
 
-CodeLengths huffman_lengths(const SymbolCounts& counts, std::size_t alphabet,
-                            unsigned max_length) {
+CodeLengths huffman_lengths(const SymbolCounts& counts, std::size_t alphabet, unsigned max_length) {
   std::array<Leaf, kMaxAlphabet> leaves;
   std::array<unsigned, kMaxAlphabet> depths;
   const std::size_t used = sorted_leaves(counts, alphabet, &leaves);
@@ -194,9 +194,9 @@ CodeLengths read_code_table(ByteView bytes, std::size_t alphabet, std::size_t* s
   const auto read_bit = [&](std::size_t symbol) {
     const int bit = reader.read_bit();
     if (bit < 0) {
-      throw Error(ErrorKind::kTruncatedFrame,
-                  "code table: ends at symbol " + std::to_string(symbol) + ", expected " +
-                      std::to_string(alphabet) + " lengths");
+      throw Error(ErrorKind::kTruncatedFrame, "code table: ends at symbol " +
+                                                  std::to_string(symbol) + ", expected " +
+                                                  std::to_string(alphabet) + " lengths");
     }
     return static_cast<std::uint32_t>(bit);
   };
@@ -206,7 +206,8 @@ CodeLengths read_code_table(ByteView bytes, std::size_t alphabet, std::size_t* s
     unsigned zeros = 0;
     while (read_bit(s) == 0) {
       // Differences reach 16 either way: mapped values below 2^6.
-      if (++zeros > 5) throw Error(ErrorKind::kCorruptFrame, "code table: a difference is too large");
+      if (++zeros > 5)
+        throw Error(ErrorKind::kCorruptFrame, "code table: a difference is too large");
     }
     std::uint32_t value = 0;
     for (unsigned i = 0; i < zeros; ++i) value |= read_bit(s) << i;

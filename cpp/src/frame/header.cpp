@@ -19,8 +19,8 @@ constexpr std::uint64_t kMaxTensorBytes = std::uint64_t(1) << 62;
   throw Error(ErrorKind::kUnsupportedFrame, message);
 }
 
-// Sets `size` to the product of the shape and returns true, or returns false where the format cannot
-// hold it. Zero dimensions do not hide an overflow of the others.
+// Sets `size` to the product of the shape and returns true, or returns false where the format
+// cannot hold it. Zero dimensions do not hide an overflow of the others.
 bool shape_size(const std::vector<std::uint64_t>& shape, DType dtype, std::size_t* size) {
   std::uint64_t bytes = item_size(dtype);
   bool empty = false;
@@ -40,8 +40,9 @@ bool shape_size(const std::vector<std::uint64_t>& shape, DType dtype, std::size_
 std::size_t checked_size(const std::vector<std::uint64_t>& shape, DType dtype) {
   std::size_t size = 0;
   if (shape.size() > kMaxDims || !shape_size(shape, dtype, &size)) {
-    throw Error(ErrorKind::kInvalidInput, "shape: found " + std::to_string(shape.size()) +
-                                              " dimensions, expected at most 32 and fewer than 2^62 bytes");
+    throw Error(ErrorKind::kInvalidInput,
+                "shape: found " + std::to_string(shape.size()) +
+                    " dimensions, expected at most 32 and fewer than 2^62 bytes");
   }
   return size;
 }
@@ -49,8 +50,9 @@ std::size_t checked_size(const std::vector<std::uint64_t>& shape, DType dtype) {
 Frame parse_frame(ByteView bytes, int threads) {
   ByteReader reader(bytes);
   if (std::memcmp(reader.take(3, "magic"), kMagic, 3) != 0) {
-    throw Error(ErrorKind::kCorruptFrame, "magic at byte 0: expected D0 C0 F1, found other bytes; "
-                                          "this is not a docofl frame");
+    throw Error(ErrorKind::kCorruptFrame,
+                "magic at byte 0: expected D0 C0 F1, found other bytes; "
+                "this is not a docofl frame");
   }
   const auto version = reader.read<std::uint8_t>("version");
   if (version != kFormatVersion) {
@@ -83,9 +85,9 @@ Frame parse_frame(ByteView bytes, int threads) {
   }
   const std::uint64_t payload_size = reader.read_varint("payload size");
   if (payload_size > reader.remaining() || reader.remaining() - payload_size < kChecksumBytes) {
-    throw Error(ErrorKind::kTruncatedFrame,
-                "payload: expected " + std::to_string(payload_size) +
-                    " bytes and a checksum of 4, found " + std::to_string(reader.remaining()));
+    throw Error(ErrorKind::kTruncatedFrame, "payload: expected " + std::to_string(payload_size) +
+                                                " bytes and a checksum of 4, found " +
+                                                std::to_string(reader.remaining()));
   }
   frame.payload = {reader.take(static_cast<std::size_t>(payload_size), "payload"),
                    static_cast<std::size_t>(payload_size)};
@@ -97,18 +99,18 @@ Frame parse_frame(ByteView bytes, int threads) {
   if (frame.header.codec == CodecId::kIdentity) {
     const std::size_t expected = frame.size * item_size(frame.header.dtype);
     if (frame.payload.size != expected) {
-      throw Error(ErrorKind::kCorruptFrame,
-                  "identity payload: found " + std::to_string(frame.payload.size) +
-                      " bytes, expected " + std::to_string(expected));
+      throw Error(ErrorKind::kCorruptFrame, "identity payload: found " +
+                                                std::to_string(frame.payload.size) +
+                                                " bytes, expected " + std::to_string(expected));
     }
   }
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
   const std::uint32_t computed = frame_checksum(bytes.data, reader.position(), threads);
   const auto stored = reader.read<std::uint32_t>("checksum");
   if (computed != stored) {
-    throw Error(ErrorKind::kCorruptFrame,
-                "checksum: found " + std::to_string(stored) + ", expected " +
-                    std::to_string(computed) + "; the bytes were damaged on their way");
+    throw Error(ErrorKind::kCorruptFrame, "checksum: found " + std::to_string(stored) +
+                                              ", expected " + std::to_string(computed) +
+                                              "; the bytes were damaged on their way");
   }
 #endif
   return frame;

@@ -45,11 +45,10 @@ const Kernels* find_kernels(const std::string& name) {
 const Kernels* initial_kernels() {
   // A name that is not usable here falls back to the plainest level: whoever sets the variable
   // wants less, not more.
-  if (const char* name = std::getenv("DOCOFL_CODEC_ISA")) {
-    if (*name != '\0') {
-      const Kernels* named = find_kernels(name);
-      return named != nullptr ? named : &baseline::kTable;
-    }
+  const char* name = std::getenv("DOCOFL_CODEC_ISA");
+  if (name != nullptr && *name != '\0') {
+    const Kernels* named = find_kernels(name);
+    return named != nullptr ? named : &baseline::kTable;
   }
   return usable_kernels().back();
 }
@@ -81,7 +80,7 @@ BuildInfo build_info() {
   info.version = DOCOFL_VERSION;
   info.compiler = DOCOFL_COMPILER;
   info.isa = kernels().name;
-  for (const Kernels* candidate : usable_kernels()) info.isa_levels.push_back(candidate->name);
+  for (const Kernels* candidate : usable_kernels()) info.isa_levels.emplace_back(candidate->name);
   info.openmp = built_with_openmp();
   return info;
 }

@@ -21,7 +21,8 @@ struct WindowParams {
   std::int32_t span;
 };
 
-// One stream of code words while it is decoded. [next, end) is its input, [out, out_end) its output.
+// One stream of code words while it is decoded. [next, end) is its input, [out, out_end) its
+// output.
 struct HuffmanStream {
   const std::uint8_t* next;
   const std::uint8_t* end;
@@ -33,9 +34,10 @@ struct HuffmanStream {
 constexpr int kHuffmanStreams = 4;
 constexpr unsigned kMaxCodeLength = 16;
 
-// What decoded code words leave: a byte for each coordinate with one coordinate a word, otherwise a byte for
-// each two (the first in the high half). An entry of the decode table holds up to six such bytes, then the
-// bits used and, at the top, the number of bytes. Both are zero where the code word is longer than the table's index.
+// What decoded code words leave: a byte for each coordinate with one coordinate a word, otherwise a
+// byte for each two (the first in the high half). An entry of the decode table holds up to six such
+// bytes, then the bits used and, at the top, the number of bytes. Both are zero where the code word
+// is longer than the table's index.
 constexpr unsigned kEntryBytes = 6;
 constexpr unsigned kEntryLengthShift = 48;
 constexpr unsigned kEntryCountShift = 56;
@@ -46,8 +48,8 @@ constexpr std::uint64_t kStreamIndexMask = (std::uint64_t(1) << kStreamIndexBits
 
 struct HuffmanTable {
   const std::uint64_t* entries;
-  // For longer words. Read as 16-bit fractions, words of length l lie below limit[l] and, if not shorter, at
-  // or above limit[l - 1]; their entries, in order, start at words[first[l]].
+  // For longer words. Read as 16-bit fractions, words of length l lie below limit[l] and, if not
+  // shorter, at or above limit[l - 1]; their entries, in order, start at words[first[l]].
   std::uint32_t limit[kMaxCodeLength + 1];
   std::uint32_t first[kMaxCodeLength + 1];
   std::uint64_t words[256];
@@ -68,20 +70,22 @@ struct Kernels {
   std::size_t (*quantize_window)(const GridParams& grid, const WindowParams& window, const float* x,
                                  std::size_t n, std::uint8_t* coded);
 
-  // Splits levels less window.base into high part and `raw_bits` low bits. Returns how many are outside.
+  // Splits levels less window.base into high part and `raw_bits` low bits. Returns how many are
+  // outside.
   std::size_t (*split_levels)(const WindowParams& window, unsigned raw_bits,
                               const std::int32_t* levels, std::size_t n, std::uint8_t* coded,
                               std::uint32_t* raw);
 
-  // Values of coded levels, without and with raw bits. `past_caches` is for outputs so large that they would only push
-  // other data out of the caches.
+  // Values of coded levels, without and with raw bits. `past_caches` is for outputs so large that
+  // they would only push other data out of the caches.
   void (*reconstruct)(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
                       std::size_t n, bool past_caches, float* out);
   void (*reconstruct_raw)(const GridParams& grid, std::int32_t base, unsigned raw_bits,
                           const std::uint8_t* coded, const std::uint32_t* raw, std::size_t n,
                           float* out);
 
-  // Values of coded levels from a table, which must have at least 16 entries; `num_values` of them are used.
+  // Values of coded levels from a table, which must have at least 16 entries; `num_values` of them
+  // are used.
   void (*look_up)(const float* values, std::size_t num_values, const std::uint8_t* coded,
                   std::size_t n, bool past_caches, float* out);
 
@@ -95,8 +99,8 @@ struct Kernels {
   // Adds the counts of the symbols.
   void (*histogram)(const std::uint8_t* symbols, std::size_t n, std::uint32_t counts[256]);
 
-  // Writes code words; words[s] holds the bit-reversed word in its top bits and the length in its low byte. Needs
-  // n * max_length bits rounded up and 8 bytes more. Returns the bytes written.
+  // Writes code words; words[s] holds the bit-reversed word in its top bits and the length in its
+  // low byte. Needs n * max_length bits rounded up and 8 bytes more. Returns the bytes written.
   std::size_t (*huffman_encode)(const std::uint8_t* symbols, std::size_t n,
                                 const std::uint64_t words[256], unsigned max_length,
                                 std::uint8_t* out);

@@ -1,8 +1,8 @@
 // Plain loops, compiled once per ISA level; DOCOFL_ISA names the level and its namespace.
 //
-// No standard templates and no inline functions of other headers here: their symbols are shared between
-// object files, and the linker could keep the one that was compiled for the wrong level. Everything has
-// internal linkage.
+// No standard templates and no inline functions of other headers here: their symbols are shared
+// between object files, and the linker could keep the one that was compiled for the wrong level.
+// Everything has internal linkage.
 
 #include <string.h>
 
@@ -40,7 +40,8 @@ void key_range(const float* x, std::size_t n, std::int32_t* lo, std::int32_t* hi
 
 // --- quantization ----------------------------------------------------------------------------
 
-// Both comparisons are false for NaN, which so becomes `low`: the cast to integer is always defined.
+// Both comparisons are false for NaN, which so becomes `low`: the cast to integer is always
+// defined.
 template <class Real>
 inline Real clamp(Real value, Real low, Real high) {
   const Real floored = value > low ? value : low;
@@ -149,9 +150,10 @@ void reconstruct_raw_as(const GridParams& grid, std::int32_t base, unsigned raw_
   const std::int32_t last = grid.num_levels - 1;
   for (std::size_t i = 0; i < n; ++i) {
     // base + 256 * 2^24 overflows 32 bits only as an unsigned value would: base < 2^30.
-    const std::uint32_t any =
-        static_cast<std::uint32_t>(base) + (static_cast<std::uint32_t>(coded[i]) << raw_bits) + raw[i];
-    const std::int32_t level = any < static_cast<std::uint32_t>(last) ? static_cast<std::int32_t>(any) : last;
+    const std::uint32_t any = static_cast<std::uint32_t>(base) +
+                              (static_cast<std::uint32_t>(coded[i]) << raw_bits) + raw[i];
+    const std::int32_t level =
+        any < static_cast<std::uint32_t>(last) ? static_cast<std::int32_t>(any) : last;
     out[i] = static_cast<float>(x_min + (static_cast<Real>(level) + Real(0.5)) * step);
   }
 }
@@ -167,12 +169,14 @@ void reconstruct_raw(const GridParams& grid, std::int32_t base, unsigned raw_bit
 }
 
 void look_up(const float* values, [[maybe_unused]] std::size_t num_values,
-             const std::uint8_t* coded, std::size_t n, [[maybe_unused]] bool past_caches, float* out) {
+             const std::uint8_t* coded, std::size_t n, [[maybe_unused]] bool past_caches,
+             float* out) {
   std::size_t i = 0;
 #if defined(__AVX2__)
   if (num_values <= 16) {
     if (past_caches) {
-      for (; i < n && reinterpret_cast<std::uintptr_t>(out + i) % 32 != 0; ++i) out[i] = values[coded[i]];
+      for (; i < n && reinterpret_cast<std::uintptr_t>(out + i) % 32 != 0; ++i)
+        out[i] = values[coded[i]];
     }
     i += look_up_lanes(values, coded + i, n - i, past_caches, out + i);
   }
@@ -327,30 +331,33 @@ inline std::uint64_t long_word(const HuffmanTable& table, std::uint64_t bits) {
 constexpr unsigned kSteps = 4;
 static_assert(kSteps * kStreamIndexBits <= 56, "a refill must last for all steps");
 
-// How many rounds fit a stream. A round reads 8 bytes at `next`, moves it by at most 7, and for a long word reads 8
-// again and moves by 3 more; it writes at most kSteps + 1 entries and the 2 bytes of the last that are not meant.
+// How many rounds fit a stream. A round reads 8 bytes at `next`, moves it by at most 7, and for a
+// long word reads 8 again and moves by 3 more; it writes at most kSteps + 1 entries and the 2 bytes
+// of the last that are not meant.
 inline std::size_t rounds_within(const HuffmanStream& stream, const std::uint8_t* next,
                                  const std::uint8_t* out) {
   const std::size_t input = static_cast<std::size_t>(stream.end - next);
   const std::size_t room = static_cast<std::size_t>(stream.out_end - out);
   const std::size_t by_input = input < 5 ? 0 : (input - 5) / 10;
-  const std::size_t by_room = room < 2 ? 0 : (room - 2) / ((kSteps + 1) * kEntryBytes);
+  constexpr std::size_t kRoundBytes = std::size_t(kSteps + 1) * kEntryBytes;
+  const std::size_t by_room = room < 2 ? 0 : (room - 2) / kRoundBytes;
   return by_input < by_room ? by_input : by_room;
 }
 
-// The marker in the top bit moves down as bits are used: its place tells how many that were, and no counter is needed.
+// The marker in the top bit moves down as bits are used: its place tells how many that were, and no
+// counter is needed.
 #define DOCOFL_DECODE_REFILL(s) buffer##s = (load64(next##s) | std::uint64_t(1) << 63) >> used##s;
 
 // One look-up. The eight bytes are stored whole; the count says how many are meant.
-#define DOCOFL_DECODE_STEP(s)                             \
-  entry##s = entries[buffer##s & kStreamIndexMask];       \
-  store64(out##s, entry##s);                              \
-  out##s += entry##s >> kEntryCountShift;                 \
+#define DOCOFL_DECODE_STEP(s)                       \
+  entry##s = entries[buffer##s & kStreamIndexMask]; \
+  store64(out##s, entry##s);                        \
+  out##s += entry##s >> kEntryCountShift;           \
   buffer##s >>= (entry##s >> kEntryLengthShift) & 63;
 
-#define DOCOFL_DECODE_ADVANCE(s)                                       \
-  used##s = static_cast<unsigned>(__builtin_clzll(buffer##s));         \
-  next##s += used##s >> 3;                                             \
+#define DOCOFL_DECODE_ADVANCE(s)                               \
+  used##s = static_cast<unsigned>(__builtin_clzll(buffer##s)); \
+  next##s += used##s >> 3;                                     \
   used##s &= 7;
 
 #define DOCOFL_DECODE_LONG(s)                                             \
@@ -397,7 +404,8 @@ void huffman_decode(const HuffmanTable& table, HuffmanStream streams[kHuffmanStr
       DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
       DOCOFL_FOR_STREAMS(DOCOFL_DECODE_STEP)
       DOCOFL_FOR_STREAMS(DOCOFL_DECODE_ADVANCE)
-      // An empty entry stays in place for the rest of its round: looking at the last ones is enough.
+      // An empty entry stays in place for the rest of its round: looking at the last ones is
+      // enough.
       const std::uint64_t least01 = entry0 < entry1 ? entry0 : entry1;
       const std::uint64_t least23 = entry2 < entry3 ? entry2 : entry3;
       if ((least01 < least23 ? least01 : least23) >> kEntryCountShift == 0) {
@@ -413,7 +421,8 @@ void pack_raw(const std::uint32_t* raw, std::size_t n, unsigned raw_bits, std::u
   if (raw_bits <= 8) {
     for (; i + 8 <= n; i += 8, out += raw_bits) {
       std::uint64_t word = 0;
-      for (unsigned k = 0; k < 8; ++k) word |= static_cast<std::uint64_t>(raw[i + k]) << (k * raw_bits);
+      for (unsigned k = 0; k < 8; ++k)
+        word |= static_cast<std::uint64_t>(raw[i + k]) << (k * raw_bits);
       store64(out, word);
     }
   }
@@ -435,7 +444,8 @@ void unpack_raw(const std::uint8_t* in, std::size_t n, unsigned raw_bits, std::u
   if (raw_bits <= 8) {
     for (; i + 8 <= n; i += 8, in += raw_bits) {
       const std::uint64_t word = load64(in);
-      for (unsigned k = 0; k < 8; ++k) raw[i + k] = static_cast<std::uint32_t>((word >> (k * raw_bits)) & mask);
+      for (unsigned k = 0; k < 8; ++k)
+        raw[i + k] = static_cast<std::uint32_t>((word >> (k * raw_bits)) & mask);
     }
   }
   for (std::size_t bit = 0; i < n; ++i, bit += raw_bits) {
@@ -463,7 +473,8 @@ void from_float16(const std::uint16_t* in, std::size_t n, float* out) {
     const std::uint32_t magnitude = in[i] & 0x7fff;
     // Normal numbers: rebias the exponent. Denormals are multiples of 2^-24, exactly.
     const std::uint32_t normal = (magnitude << 13) + (112u << 23);
-    const std::uint32_t denormal = as_bits(static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
+    const std::uint32_t denormal =
+        as_bits(static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
     const std::uint32_t special = (magnitude << 13) | 0x7f800000u;
     const std::uint32_t finite = magnitude < 0x0400 ? denormal : normal;
     out[i] = as_float(sign | (magnitude >= 0x7c00 ? special : finite));
@@ -475,14 +486,16 @@ void from_bfloat16(const std::uint16_t* in, std::size_t n, float* out) {
 }
 
 void from_float64(const double* in, std::size_t n, float* out) {
-  // Beyond the largest float32 (after rounding) the result is an infinity, as IEEE 754 has it; written
-  // out because the plain conversion is undefined in C++ there.
+  // Beyond the largest float32 (after rounding) the result is an infinity, as IEEE 754 has it;
+  // written out because the plain conversion is undefined in C++ there.
   const double limit = 3.4028235677973366e38;
   for (std::size_t i = 0; i < n; ++i) {
     const double value = in[i];
     const bool fits = value < limit && value > -limit;
     const float converted = static_cast<float>(fits ? value : 0.0);
-    const float beyond = value > 0 ? __builtin_inff() : value < 0 ? -__builtin_inff() : __builtin_nanf("");
+    const float beyond = value > 0   ? __builtin_inff()
+                         : value < 0 ? -__builtin_inff()
+                                     : __builtin_nanf("");
     out[i] = fits ? converted : beyond;
   }
 }

@@ -1,5 +1,6 @@
-// Lanes of the loops between floats and bytes, for ISA levels with AVX2. Compilers vectorize these mixed
-// widths with several times the shuffles. Each operation is the one of the plain loop, in the same order.
+// Lanes of the loops between floats and bytes, for ISA levels with AVX2. Compilers vectorize these
+// mixed widths with several times the shuffles. Each operation is the one of the plain loop, in the
+// same order.
 
 #include <immintrin.h>
 
@@ -7,7 +8,8 @@ namespace docofl {
 namespace DOCOFL_ISA {
 namespace {
 
-// The level of eight values, in the arithmetic of the grid. max and min return their second operand for NaN.
+// The level of eight values, in the arithmetic of the grid. max and min return their second operand
+// for NaN.
 template <class Real>
 struct LevelLanes;
 
@@ -50,7 +52,8 @@ inline __m256i pack_bytes(__m256i a, __m256i b, __m256i c, __m256i d) {
   return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-// quantize_window for whole groups of 32 values; returns how many values that were. `outside` is added to.
+// quantize_window for whole groups of 32 values; returns how many values that were. `outside` is
+// added to.
 template <class Real>
 std::size_t quantize_window_lanes(const GridParams& grid, const WindowParams& window,
                                   const float* x, std::size_t n, std::uint8_t* coded,
@@ -70,7 +73,8 @@ std::size_t quantize_window_lanes(const GridParams& grid, const WindowParams& wi
   std::size_t i = 0;
   if (is_whole) {
     for (; i + 32 <= n; i += 32) {
-      const __m256i bytes = pack_bytes(level(x + i), level(x + i + 8), level(x + i + 16), level(x + i + 24));
+      const __m256i bytes =
+          pack_bytes(level(x + i), level(x + i + 8), level(x + i + 16), level(x + i + 24));
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(coded + i), bytes);
     }
     return i;
@@ -126,9 +130,9 @@ struct ValueLanes<double> {
   __m256d x_min, step;
 };
 
-// reconstruct for whole groups of 8; returns how many values that were. With `past_caches`, `out` must be aligned to
-// 32 bytes: stores that bypass the caches need not
-// read the lines that they fill, which halves the traffic of a large output.
+// reconstruct for whole groups of 8; returns how many values that were. With `past_caches`, `out`
+// must be aligned to 32 bytes: stores that bypass the caches need not read the lines that they
+// fill, which halves the traffic of a large output.
 template <class Real>
 std::size_t reconstruct_lanes(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
                               std::size_t n, bool past_caches, float* out) {
@@ -148,7 +152,8 @@ std::size_t reconstruct_lanes(const GridParams& grid, std::int32_t base, const s
   return i;
 }
 
-// look_up in 16 values for whole groups of 8; returns how many values that were. As above with `past_caches`.
+// look_up in 16 values for whole groups of 8; returns how many values that were. As above with
+// `past_caches`.
 inline std::size_t look_up_lanes(const float* values, const std::uint8_t* coded, std::size_t n,
                                  bool past_caches, float* out) {
   const __m256 low = _mm256_loadu_ps(values);
