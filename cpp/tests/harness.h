@@ -130,5 +130,4 @@ void check_error(ErrorKind kind, const Action& action, const char* what, const c
   ::docofl::test::check_same(found, expected, count, #found, __FILE__, __LINE__)
 
 #define DOCOFL_CHECK_ERROR(kind, expression) \
-  ::docofl::test::check_error(               \
-      kind, [&] { (void)(expression); }, #expression, __FILE__, __LINE__)
+  ::docofl::test::check_error(kind, [&] { (void)(expression); }, #expression, __FILE__, __LINE__)

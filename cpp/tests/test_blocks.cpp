@@ -71,20 +71,20 @@ DOCOFL_TEST(streams_share_the_words_of_a_block) {
 }
 
 // A plan without code words: `raw_bits` raw bits a coordinate and some outliers.
-PayloadPlan raw_plan(std::size_t size, unsigned raw_bits, std::uint32_t outliers_a_block) {
+PayloadPlan raw_plan(std::size_t size, unsigned raw_bits, std::size_t outliers_a_block) {
   PayloadPlan plan;
   plan.levels = {-1.0f, 1.0f, std::int32_t(1) << raw_bits, {}};
   if (outliers_a_block > 0) plan.levels.num_levels = kMaxLevels;
   plan.code = fixed_width_code(raw_bits);
   plan.blocks.stream_sizes.assign(num_streams(size), 0);
-  plan.blocks.block_outliers.assign(num_blocks(size), outliers_a_block);
-  plan.blocks.num_outliers = static_cast<std::uint64_t>(outliers_a_block) * num_blocks(size);
+  plan.blocks.block_outliers.assign(num_blocks(size), static_cast<std::uint32_t>(outliers_a_block));
+  plan.blocks.num_outliers = outliers_a_block * num_blocks(size);
   return plan;
 }
 
 DOCOFL_TEST(offsets_beyond_four_gigabytes) {
   constexpr unsigned kRawBits = 24;
-  constexpr std::uint32_t kOutliers = 1000;
+  constexpr std::size_t kOutliers = 1000;
   for (const std::size_t size : sizes()) {
     if (size > 5 * kGiga) continue;  // the directory itself would take megabytes
     const test::Note note("size ", size);

@@ -19,8 +19,8 @@ std::string table_bits(const CodeLengths& lengths, std::size_t alphabet) {
   for (std::size_t s = 0; s < alphabet; ++s) {
     const int difference = lengths[s] - previous;
     previous = lengths[s];
-    const unsigned value = 1 + static_cast<unsigned>(difference > 0 ? 2 * difference - 1
-                                                                    : -2 * difference);
+    const unsigned value =
+        1 + static_cast<unsigned>(difference > 0 ? 2 * difference - 1 : -2 * difference);
     unsigned width = 0;
     while (value >> (width + 1) != 0) ++width;
     bits += std::string(width, '0') + '1';
@@ -61,8 +61,8 @@ DOCOFL_TEST(words_are_canonical) {
 // The example of RFC 1951, section 3.2.2.
 DOCOFL_TEST(words_of_the_rfc) {
   const CodeLengths lengths = {3, 3, 3, 3, 3, 2, 4, 4};
-  const std::vector<std::string> expected = {"010", "011",  "100",  "101",
-                                             "110", "00", "1110", "1111"};
+  const std::vector<std::string> expected = {"010", "011", "100",  "101",
+                                             "110", "00",  "1110", "1111"};
   DOCOFL_CHECK(test::canonical_words(lengths, 8) == expected);
 }
 
@@ -128,16 +128,22 @@ DOCOFL_TEST(lengths_out_of_range_are_refused) {
   CodeLengths lengths{};
   lengths[0] = 17;
   lengths[1] = 1;
-  DOCOFL_CHECK_ERROR(ErrorKind::kCorruptFrame, read_table(test::bytes_of_bits(table_bits(lengths, 2)), 2));
+  DOCOFL_CHECK_ERROR(ErrorKind::kCorruptFrame,
+                     read_table(test::bytes_of_bits(table_bits(lengths, 2)), 2));
   // A difference of -5 is mapped to 10 and written as 11: 3 zeros, 1, then the bits 1 1 0.
-  DOCOFL_CHECK_ERROR(ErrorKind::kCorruptFrame, read_table(test::bytes_of_bits("000" "1" "110" "1"), 2));
+  DOCOFL_CHECK_ERROR(ErrorKind::kCorruptFrame, read_table(test::bytes_of_bits("000"
+                                                                              "1"
+                                                                              "110"
+                                                                              "1"),
+                                                          2));
   DOCOFL_CHECK_ERROR(ErrorKind::kCorruptFrame, read_table(Bytes(4, 0), 2));
 }
 
 DOCOFL_TEST(cut_tables_are_refused) {
   test::Random random(23);
   for (const std::size_t alphabet : {2, 16, 81, 256}) {
-    const Bytes table = test::bytes_of_bits(table_bits(test::random_code(&random, alphabet), alphabet));
+    const Bytes table =
+        test::bytes_of_bits(table_bits(test::random_code(&random, alphabet), alphabet));
     for (std::size_t size = 0; size < table.size(); ++size) {
       const Bytes cut(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(size));
       DOCOFL_CHECK_ERROR(ErrorKind::kTruncatedFrame, read_table(cut, alphabet));

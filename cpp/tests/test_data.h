@@ -79,11 +79,11 @@ inline std::uint32_t bits_of(float value) {
 // Values at the edges of float32: zeros, the smallest, the largest, infinities, NaN.
 inline std::vector<float> special_floats() {
   std::vector<float> values;
-  for (const float value : {0.0f, std::numeric_limits<float>::denorm_min(), 0x1p-130f,
-                            std::numeric_limits<float>::min(), 1.0f, 65504.0f, 0x1p96f,
-                            std::numeric_limits<float>::max(),
-                            std::numeric_limits<float>::infinity(),
-                            std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float value :
+       {0.0f, std::numeric_limits<float>::denorm_min(), 0x1p-130f,
+        std::numeric_limits<float>::min(), 1.0f, 65504.0f, 0x1p96f,
+        std::numeric_limits<float>::max(), std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN()}) {
     values.push_back(value);
     values.push_back(-value);
   }

@@ -28,8 +28,8 @@ struct Shape {
 };
 
 const std::vector<Shape>& shapes() {
-  static const std::vector<Shape> all = {{2, 1}, {3, 1}, {40, 1}, {256, 1}, {2, 2}, {5, 2},
-                                         {16, 2}, {2, 4}, {3, 4}, {4, 4}, {2, 6}};
+  static const std::vector<Shape> all = {{2, 1},  {3, 1}, {40, 1}, {256, 1}, {2, 2}, {5, 2},
+                                         {16, 2}, {2, 4}, {3, 4},  {4, 4},   {2, 6}};
   return all;
 }
 
@@ -275,9 +275,8 @@ DOCOFL_TEST(a_code_with_all_lengths) {
         }
         const Bytes bytes = test::bytes_of_bits(code.encode(symbols));
         const std::size_t count = multi_stream ? 4 : 1;
-        const std::optional<Bytes> found =
-            decode(decoder, std::vector<Bytes>(count, bytes),
-                   std::vector<std::size_t>(count, symbols.size()));
+        const std::optional<Bytes> found = decode(decoder, std::vector<Bytes>(count, bytes),
+                                                  std::vector<std::size_t>(count, symbols.size()));
         DOCOFL_CHECK(found.has_value());
         for (std::size_t s = 0; s < count; ++s) {
           DOCOFL_CHECK_SAME(found->data() + s * symbols.size(), symbols.data(), symbols.size());

@@ -123,7 +123,7 @@ DOCOFL_TEST(rounding_between_all_neighbours) {
     std::vector<float> values;
     std::vector<std::uint16_t> expected;
     const auto add = [&](float value, std::uint16_t pattern) {
-      for (const std::uint16_t sign : {0, 0x8000}) {
+      for (const unsigned sign : {0u, 0x8000u}) {
         values.push_back(sign == 0 ? value : -value);
         expected.push_back(static_cast<std::uint16_t>(pattern | sign));
       }
@@ -146,8 +146,8 @@ DOCOFL_TEST(random_values_are_rounded_to_the_nearest) {
     test::Random random(61);
     const auto largest_pattern = static_cast<std::uint16_t>(format.infinity() - 1);
     const double largest = format.value(largest_pattern);
-    std::vector<float> values = {0.0f, -0.0f, std::numeric_limits<float>::denorm_min(),
-                                 -0x1p-126f, static_cast<float>(largest)};
+    std::vector<float> values = {0.0f, -0.0f, std::numeric_limits<float>::denorm_min(), -0x1p-126f,
+                                 static_cast<float>(largest)};
     while (values.size() < 20000) {
       // Exponents of float16 are a small part of those of float32: most values go there.
       const auto near = static_cast<float>(random.uniform() * 2 - 1);
@@ -172,8 +172,8 @@ DOCOFL_TEST(small_sizes_and_alignments) {
       const test::Note note("n ", n);
       test::ExactArray<std::uint16_t> patterns(n, n % 9);
       for (std::size_t i = 0; i < n; ++i) {
-        patterns[i] = static_cast<std::uint16_t>(random.below(format.infinity()) |
-                                                 (random.next() & 0x8000));
+        patterns[i] =
+            static_cast<std::uint16_t>(random.below(format.infinity()) | (random.next() & 0x8000));
       }
       test::ExactArray<float> values(n, n % 7);
       format.from(patterns.data(), n, values.data());
@@ -199,12 +199,23 @@ DOCOFL_TEST(float64_to_float32_and_back) {
       test::ExactArray<float> expected(n);
       for (std::size_t i = 0; i < n; ++i) {
         const double tiny = std::ldexp(random.uniform() - 0.5, -126 - int(random.below(30)));
-        const double values[] = {limit,   std::nextafter(limit, 0), double(kMax), HUGE_VAL,
-                                 1e300,   random.normal(),          tiny,         0.0,
-                                 0x1p-149, 0x1p-150,                 0x1.8p-149};
-        const float results[] = {HUGE_VALF, kMax, kMax, HUGE_VALF, HUGE_VALF,
-                                 static_cast<float>(values[5]), static_cast<float>(tiny), 0.0f,
-                                 0x1p-149f, 0.0f, 0x1p-148f};
+        const double values[] = {limit,        std::nextafter(limit, 0),
+                                 double(kMax), HUGE_VAL,
+                                 1e300,        random.normal(),
+                                 tiny,         0.0,
+                                 0x1p-149,     0x1p-150,
+                                 0x1.8p-149};
+        const float results[] = {HUGE_VALF,
+                                 kMax,
+                                 kMax,
+                                 HUGE_VALF,
+                                 HUGE_VALF,
+                                 static_cast<float>(values[5]),
+                                 static_cast<float>(tiny),
+                                 0.0f,
+                                 0x1p-149f,
+                                 0.0f,
+                                 0x1p-148f};
         const std::size_t pick = random.below(11);
         const bool negative = random.below(2) == 0;
         doubles[i] = negative ? -values[pick] : values[pick];

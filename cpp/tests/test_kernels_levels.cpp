@@ -86,8 +86,8 @@ void for_each_size(const GridParams& grid, const Action& action) {
     const std::size_t shift = n % 9;
     test::ExactArray<float> values(size, shift);
     for (std::size_t i = 0; i < size; ++i) values[i] = random_value(grid, &random);
-    const test::Note note("K ", grid.num_levels, ", narrow ", grid.narrow, ", n ", size,
-                          ", shift ", shift);
+    const test::Note note("K ", grid.num_levels, ", narrow ", grid.narrow, ", n ", size, ", shift ",
+                          shift);
     action(values.data(), size, shift);
   }
 }
@@ -159,8 +159,8 @@ DOCOFL_TEST(levels_split_into_high_and_raw_bits) {
         for (std::size_t i = 0; i < n; ++i) {
           const double place = random.uniform() * 1.5 - 0.25;
           const double level = std::floor(base + place * span);
-          levels[i] = static_cast<std::int32_t>(
-              std::max(0.0, std::min(double(kMaxLevels - 1), level)));
+          levels[i] =
+              static_cast<std::int32_t>(std::max(0.0, std::min(double(kMaxLevels - 1), level)));
         }
         test::ExactArray<std::uint8_t> coded(n, n % 5);
         test::ExactArray<std::uint32_t> raw(n, n % 7);
@@ -241,18 +241,27 @@ DOCOFL_TEST(values_of_levels_with_raw_bits) {
   });
 }
 
-DOCOFL_TEST(values_from_a_list) {
+DOCOFL_TEST(values_from_a_table) {
   test::for_each_isa([](const std::string& isa) {
     test::Random random(46);
-    std::vector<float> values(256);
-    for (float& value : values) value = test::float_of(static_cast<std::uint32_t>(random.next()));
-    for (std::size_t n = 0; n <= 70; ++n) {
-      const test::Note note("isa ", isa, ", n ", n);
-      test::ExactArray<std::uint8_t> coded(n, n % 5);
-      for (std::size_t i = 0; i < n; ++i) coded[i] = static_cast<std::uint8_t>(random.next());
-      test::ExactArray<float> out(n, n % 9);
-      kernels().look_up(values.data(), coded.data(), n, out.data());
-      for (std::size_t i = 0; i < n; ++i) DOCOFL_CHECK_SAME(&out[i], &values[coded[i]], 1);
+    for (const std::size_t num_values : {1, 2, 8, 9, 16, 17, 256}) {
+      test::ExactArray<float> values(std::max<std::size_t>(16, num_values));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = test::float_of(static_cast<std::uint32_t>(random.next()));
+      }
+      for (std::size_t n = 0; n <= 70; ++n) {
+        test::ExactArray<std::uint8_t> coded(n, n % 5);
+        for (std::size_t i = 0; i < n; ++i) {
+          coded[i] = static_cast<std::uint8_t>(random.below(num_values));
+        }
+        for (const bool past_caches : {false, true}) {
+          const test::Note note("isa ", isa, ", values ", num_values, ", n ", n, ", past caches ",
+                                past_caches);
+          test::ExactArray<float> out(n, n % 9);
+          kernels().look_up(values.data(), num_values, coded.data(), n, past_caches, out.data());
+          for (std::size_t i = 0; i < n; ++i) DOCOFL_CHECK_SAME(&out[i], &values[coded[i]], 1);
+        }
+      }
     }
   });
 }

@@ -114,8 +114,8 @@ DOCOFL_TEST(tuples_are_numbers) {
     struct Shape {
       unsigned num_levels, tuple;
     };
-    for (const Shape& shape : {Shape{1, 1}, {256, 1}, {2, 2}, {16, 2}, {15, 2}, {4, 4}, {3, 4},
-                               {2, 6}}) {
+    for (const Shape& shape :
+         {Shape{1, 1}, {256, 1}, {2, 2}, {16, 2}, {15, 2}, {4, 4}, {3, 4}, {2, 6}}) {
       for (const std::size_t n : sizes()) {
         const test::Note note("isa ", isa, ", levels ", shape.num_levels, ", tuple ", shape.tuple,
                               ", n ", n);

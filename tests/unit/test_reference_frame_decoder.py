@@ -471,23 +471,23 @@ def test_outliers_are_refused(blob: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("n", "blocks"),
     [
-        (4095, [[1365]]),
-        (4096, [[342, 342, 342, 340]]),
-        (65_536 + 4096, [[5462, 5462, 5462, 5460], [342, 342, 342, 340]]),
-        (65_536 + 1, [[5462, 5462, 5462, 5460], [1]]),
+        (4095, [[683]]),
+        (4096, [[171, 171, 171, 170]]),
+        (65_536 + 4096, [[2731, 2731, 2731, 2730], [171, 171, 171, 170]]),
+        (65_536 + 1, [[2731, 2731, 2731, 2730], [1]]),
     ],
 )
 def test_blocks_and_streams(n: int, blocks: list[list[int]]) -> None:
-    """Triples of two levels; 65,536 coordinates are 21,846 words."""
+    """Sixes of two levels; 65,536 coordinates are 10,923 words."""
     levels = np.random.default_rng(n).integers(0, 2, n)
     directory, data = b"", b""
     for start, streams in zip(range(0, n, 65_536), blocks, strict=True):
         block = levels[start : start + 65_536]
-        triples = np.append(block, np.zeros(-block.size % 3, int)).reshape(-1, 3)
-        symbols = triples @ [4, 2, 1]
+        sixes = np.append(block, np.zeros(-block.size % 6, int)).reshape(-1, 6)
+        symbols = sixes @ [32, 16, 8, 4, 2, 1]
         parts = np.split(symbols, np.cumsum(streams)[:-1])
-        coded = [words(part, [f"{symbol:03b}" for symbol in range(8)]) for part in parts]
+        coded = [words(part, [f"{symbol:06b}" for symbol in range(64)]) for part in parts]
         directory += sizes(*map(len, coded))
         data += b"".join(coded)
-    payload = parameters(mode=1, t=3) + floats(0, 1) + table([3] * 8) + directory + data
+    payload = parameters(mode=1, t=6) + floats(0, 1) + table([6] * 64) + directory + data
     assert decoded(payload, [n]) == levels.tolist()

@@ -1,0 +1,73 @@
+"""Any shape comes back: empty, without dimensions, and around the edges of blocks and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from docofl_codec import Codec, Identity, InvalidInputError, decode, inspect
+from tests.helpers.data import Floats, layered, normal
+
+SMALL_SHAPES: list[tuple[int, ...]] = [
+    (),
+    (1,),
+    (0,),
+    (0, 3),
+    (3, 0, 2),
+    (1, 1, 1),
+    (2, 3, 5),
+    (7,),
+    (13, 1),
+    (1,) * 32,
+    (2, 0) * 16,
+]
+# A block has 65,536 coordinates; one of 4,096 or more has four streams.
+EDGES = [
+    *range(1, 14),
+    *(edge + d for edge in (4096, 65_536, 65_536 + 4096, 131_072) for d in (-1, 0, 1)),
+]
+
+
+def check_round_trip(codec: Codec, x: Floats) -> None:
+    blob = codec.encode(x)
+    x_hat = np.asarray(codec.decode(blob))
+    assert x_hat.shape == inspect(blob).shape == x.shape
+    assert x_hat.dtype == x.dtype
+    assert np.array_equal(np.asarray(decode(blob)), x_hat)
+    if isinstance(codec, Identity):
+        assert x_hat.tobytes() == x.tobytes()
+    elif x.size:
+        assert x_hat.min() >= x.min()
+        assert x_hat.max() <= x.max()
+        step = inspect(blob).step
+        assert step is not None
+        assert np.abs(x_hat - x).max() <= 0.51 * step
+
+
+# Row 14: shapes (0, 3), (), (1,) are preserved.
+@pytest.mark.parametrize("shape", SMALL_SHAPES, ids=str)
+def test_small_shapes(codec: Codec, shape: tuple[int, ...]) -> None:
+    check_round_trip(codec, normal(int(np.prod(shape))).reshape(shape))
+
+
+@pytest.mark.parametrize("size", EDGES)
+def test_edges_of_blocks_and_streams(codec: Codec, size: int) -> None:
+    check_round_trip(codec, layered(size))
+
+
+@pytest.mark.parametrize("size", [1, 500, 5000, 70_000])
+def test_all_data_sets(codec: Codec, data_set: Callable[[int], Floats], size: int) -> None:
+    x = data_set(size)
+    x_hat = np.asarray(codec.decode(codec.encode(x)))
+    assert np.isfinite(x_hat).all()
+    assert x_hat.min() >= x.min()
+    assert x_hat.max() <= x.max()
+
+
+def test_too_many_dimensions(codec: Codec) -> None:
+    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+        pytest.skip("this NumPy has at most 32 dimensions")
+    with pytest.raises(InvalidInputError, match="found 33 dimensions, expected at most 32"):
+        codec.encode(np.zeros((1,) * 33, np.float32))

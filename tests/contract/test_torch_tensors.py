@@ -1,0 +1,158 @@
+"""torch tensors: container, dtype and shape come back; row 19 for what is not a plain tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from docofl_codec import Codec, Identity, InvalidInputError, decode, inspect
+from tests.helpers.data import normal
+from tests.helpers.frames import reseal
+
+torch = pytest.importorskip("torch")
+
+DTYPES = ["float16", "bfloat16", "float32", "float64"]
+
+
+def sample(*shape: int, dtype: str = "float32") -> Any:
+    return torch.from_numpy(normal(int(np.prod(shape)))).reshape(shape).to(getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (0, 3), (2, 3, 5), (4097,)])
+def test_round_trip(codec: Codec, dtype: str, shape: tuple[int, ...]) -> None:
+    x = sample(*shape, dtype=dtype)
+    before = x.clone()
+    blob = codec.encode(x)
+    x_hat: Any = codec.decode(blob)
+    assert isinstance(x_hat, torch.Tensor)
+    assert (x_hat.dtype, x_hat.shape, x_hat.requires_grad) == (x.dtype, x.shape, False)
+    info = inspect(blob)
+    assert (info.framework, info.dtype, info.shape) == ("torch", dtype, shape)
+    assert torch.equal(x, before)
+    if isinstance(codec, Identity):
+        assert torch.equal(x_hat, x)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_frame_of_the_numpy_array_but_for_its_flag(codec: Codec, dtype: str) -> None:
+    x = sample(5000, dtype=dtype)
+    blob, numpy_blob = codec.encode(x), codec.encode(x.numpy())
+    assert (blob[6], numpy_blob[6]) == (1, 0)
+    assert reseal(blob[:6] + b"\0" + blob[7:]) == numpy_blob
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_framework_option(codec: Codec, dtype: str) -> None:
+    x = sample(100, dtype=dtype)
+    blob = codec.encode(x)
+    as_numpy: Any = decode(blob, framework="numpy")
+    as_torch: Any = decode(codec.encode(x.float().numpy()), framework="torch")
+    assert isinstance(as_numpy, np.ndarray)
+    assert isinstance(as_torch, torch.Tensor)
+    assert as_numpy.astype(np.float32).tolist() == decode(blob).tolist()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_decode_into_a_torch_tensor(codec: Codec, dtype: str) -> None:
+    blob = codec.encode(sample(3, 5, dtype=dtype))
+    out = torch.zeros(3, 5, dtype=getattr(torch, dtype))
+    result: Any = codec.decode(blob, out=out)
+    assert result is out
+    assert torch.equal(out, decode(blob))
+
+
+def test_decode_into_a_parameter(codec: Codec) -> None:
+    out = torch.nn.Parameter(torch.zeros(3, 5))
+    blob = codec.encode(sample(3, 5))
+    codec.decode(blob, out=out)
+    assert torch.equal(out.detach(), decode(blob))
+
+
+def test_out_of_another_container(codec: Codec) -> None:
+    blob = codec.encode(sample(3, 5))
+    out = np.empty((3, 5), np.float32)
+    assert codec.decode(blob, out=out) is out
+    assert out.tolist() == decode(blob).tolist()
+
+
+def test_out_that_does_not_fit(codec: Codec) -> None:
+    blob = codec.encode(sample(3, 5))
+    outs = [
+        torch.empty(5, 3).T,
+        torch.empty(15),
+        torch.empty(3, 5, dtype=torch.float64),
+        torch.empty(3, 5, dtype=torch.int32),
+        torch.empty(3, 5, device="meta"),
+        torch.zeros(3, 5).to_sparse(),
+    ]
+    for out in outs:
+        with pytest.raises(InvalidInputError, match="out: "):
+            codec.decode(blob, out=out)
+
+
+def test_result_is_on_the_cpu_whatever_the_default_device(codec: Codec) -> None:
+    blob = codec.encode(sample(3, 5))
+    with torch.device("meta"):
+        x_hat: Any = decode(blob)
+    assert x_hat.device.type == "cpu"
+    assert torch.equal(x_hat, decode(blob))
+
+
+# Row 19: requires_grad is detached; anything but a dense CPU tensor is handled or refused.
+
+
+def test_requires_grad_is_detached(codec: Codec) -> None:
+    x = sample(3, 5)
+    leaf = x.clone().requires_grad_()
+    assert codec.encode(leaf) == codec.encode(x)
+    assert codec.encode(torch.nn.Parameter(x)) == codec.encode(x)
+    assert codec.encode(leaf * 2) == codec.encode(x * 2)
+    assert leaf.grad is None
+
+
+def test_layouts(codec: Codec) -> None:
+    x = sample(6, 8)
+    views = [
+        x.T,
+        x[:, ::2],
+        x[1:4, 2:],
+        x.reshape(2, 3, 8).permute(2, 0, 1),
+        sample(1, 8).expand(6, 8),
+        sample(2, 3, 4, 4).to(memory_format=torch.channels_last),
+    ]
+    for view in views:
+        contiguous = view.clone(memory_format=torch.contiguous_format)
+        assert codec.encode(view) == codec.encode(contiguous)
+
+
+def test_lazy_negation(codec: Codec) -> None:
+    x = torch._neg_view(sample(6, 8))
+    assert x.is_neg()
+    assert codec.encode(x) == codec.encode(x.resolve_neg())
+
+
+def test_sparse_tensors_are_refused(codec: Codec) -> None:
+    with pytest.raises(TypeError, match="sparse_coo torch tensor, expected a dense one"):
+        codec.encode(torch.zeros(3, 5).to_sparse())
+
+
+def test_meta_tensors_are_refused(codec: Codec) -> None:
+    with pytest.raises(TypeError, match="meta device"):
+        codec.encode(torch.zeros(3, 5, device="meta"))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "complex64", "float8_e4m3fn"])
+def test_other_dtypes_are_refused(codec: Codec, dtype: str) -> None:
+    with pytest.raises(TypeError, match=f"tensor dtype: found {dtype}, expected one of float32"):
+        codec.encode(torch.zeros(3, dtype=getattr(torch, dtype)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_non_finite_values_are_refused(codec: Codec, dtype: str) -> None:
+    x = sample(5000, dtype=dtype)
+    x[4321] = float("nan")
+    with pytest.raises(InvalidInputError, match=r"found 1 value.*flat index 4321"):
+        codec.encode(x)

@@ -1,0 +1,72 @@
+"""Write the golden frames: `python -m tests.golden.make_golden`, or `make golden`.
+
+Frames that have been released are never written again: a new version of the format gets a folder of
+its own, and readers go on decoding the old ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from docofl_codec import decode, inspect
+from docofl_codec.reference import decode_frame
+from tests.golden.cases import CASES, Case
+
+FOLDER = Path(__file__).parent / "v1"
+MANIFEST = FOLDER / "manifest.json"
+MAX_TOTAL_BYTES = 100_000
+
+
+def values_hash(x: npt.NDArray[Any]) -> str:
+    """Return the SHA-256 of the values, little-endian; bfloat16 as float32, which NumPy has."""
+    if x.dtype.name == "bfloat16":
+        x = x.astype(np.float32)
+    return hashlib.sha256(np.ascontiguousarray(x, x.dtype.newbyteorder("<")).tobytes()).hexdigest()
+
+
+def describe(name: str, case: Case) -> tuple[bytes, dict[str, Any]]:
+    """Return a frame and its entry in the manifest; fail where it does not show what it should."""
+    x = case.make()
+    blob = case.codec.encode(x)
+    info = inspect(blob)
+    found = {key: getattr(info, key) for key in case.shows}
+    if found != case.shows:
+        raise SystemExit(f"{name}: expected {case.shows}, found {found} in {info}")
+    decoded = np.asarray(decode(blob))
+    if values_hash(decoded) != values_hash(np.asarray(decode_frame(blob)[0])):
+        raise SystemExit(f"{name}: the core and the reference differ")
+    return blob, {
+        "codec": case.codec.get_config(),
+        "dtype": info.dtype,
+        "shape": list(info.shape),
+        "input_sha256": values_hash(x),
+        "frame_sha256": hashlib.sha256(blob).hexdigest(),
+        "frame_bytes": len(blob),
+        "decoded_sha256": values_hash(decoded),
+    }
+
+
+def main() -> None:
+    """Write all frames and the manifest."""
+    made = {name: describe(name, case) for name, case in CASES.items()}
+    total = sum(len(blob) for blob, _ in made.values())
+    if total > MAX_TOTAL_BYTES:
+        raise SystemExit(f"the frames take {total} bytes, expected at most {MAX_TOTAL_BYTES}")
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.glob("*.docofl"):
+        old.unlink()
+    for name, (blob, _) in made.items():
+        (FOLDER / f"{name}.docofl").write_bytes(blob)
+    manifest = {name: entry for name, (_, entry) in made.items()}
+    MANIFEST.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    print(f"{len(made)} frames, {total} bytes")
+
+
+if __name__ == "__main__":
+    main()

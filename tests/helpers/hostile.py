@@ -1,0 +1,87 @@
+"""What may happen when hostile bytes are decoded, and small frames of every kind to start from."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from docofl_codec import CodecError, Identity, decode, ecuq, inspect
+from docofl_codec.reference import decode_frame
+from tests.helpers.data import few_values, normal, outliers
+from tests.helpers.frames import (
+    EcuqPayload,
+    code_table,
+    outlier,
+    pack_bits,
+    stream_sizes,
+    uniform_levels,
+)
+
+
+def decode_or_refuse(blob: bytes) -> bool:
+    """Decode; return False for a `CodecError` and check whatever else comes back."""
+    try:
+        x = np.asarray(decode(blob, framework="numpy", threads=1))
+    except CodecError:
+        return False
+    assert x.shape == inspect(blob).shape
+    assert np.isfinite(x.astype(np.float64)).all()
+    return True
+
+
+def agrees_with_reference(blob: bytes) -> bool:
+    """Tell whether core and reference both refuse a frame, or decode it to the same bits."""
+    try:
+        core = np.asarray(decode(blob, framework="numpy", threads=1))
+    except CodecError:
+        core = None
+    try:
+        reference, info = decode_frame(blob)
+    except ValueError:
+        return core is None
+    if core is None:
+        return False
+    if info["dtype"] == "bfloat16":
+        core = core.astype(np.float32)
+    return core.tobytes() == reference.tobytes() and core.shape == reference.shape
+
+
+def _with_outliers() -> bytes:
+    """Three coordinates, the window is levels 4 and 5 of ten, two are outside."""
+    return EcuqPayload(
+        mode=2,
+        levels=uniform_levels(0, 10, 10, base=4),
+        directory=stream_sizes(1) + b"\x02\0\0\0",
+        blocks=b"\x02" + outlier(0, 3) + outlier(2, 6),
+    ).frame()
+
+
+def _with_four_streams() -> bytes:
+    """A block of 4,096 coordinates in six-tuples of two levels: 683 words of one bit."""
+    words = [171, 171, 171, 170]
+    sizes = [-(-count // 8) for count in words]
+    return EcuqPayload(
+        tuple_size=6,
+        table=code_table([1, 1, *[0] * 62]),
+        directory=stream_sizes(*sizes),
+        blocks=bytes(sum(sizes)),
+    ).frame(4096)
+
+
+SMALL_FRAMES: dict[str, bytes] = {
+    "identity": Identity().encode(normal(6).reshape(2, 3)),
+    "identity float64": Identity().encode(normal(3).astype(np.float64)),
+    "constant": ecuq.encode(np.full(7, 1.5, np.float32), bits=2),
+    "empty": ecuq.encode(np.empty((0, 3), np.float32), bits=2),
+    "scalar": ecuq.encode(normal(1).reshape(()), bits=2),
+    "fixed width": ecuq.encode(normal(20), bits=5),
+    "coded": ecuq.encode(normal(300), bits=2.2),
+    "coded float16": ecuq.encode(normal(300).astype(np.float16), bits=2.2),
+    "coded bfloat16": ecuq.encode(normal(300).astype(ml_dtypes.bfloat16), bits=2.2),
+    "raw bits": ecuq.encode(normal(300) ** 3, bits=6),
+    "pairs": EcuqPayload(tuple_size=2, table=code_table([2] * 4), blocks=pack_bits("0110")).frame(),
+    "explicit": ecuq.encode(np.round(few_values(200)), bits=12),
+    "sparse": ecuq.encode(outliers(300), bits=4),
+    "outliers": _with_outliers(),
+    "four streams": _with_four_streams(),
+}

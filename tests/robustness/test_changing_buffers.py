@@ -1,0 +1,102 @@
+"""Row 12: memory that another thread changes during a call does no harm beyond a wrong result."""
+
+from __future__ import annotations
+
+from tests.helpers.processes import run_python
+
+CHANGING_BLOB = """
+import threading
+import numpy as np
+from docofl_codec import CodecError, Identity, decode, ecuq
+
+rng = np.random.default_rng(0)
+x = rng.standard_normal(300_000, dtype=np.float32)
+x[::1000] = 1e4
+outcomes = set()
+for encode in (
+    Identity().encode,
+    lambda x: ecuq.encode(x, bits=1),
+    lambda x: ecuq.encode(x, bits=3),
+    lambda x: ecuq.encode(x, bits=11),
+    lambda x: ecuq.encode(np.sign(x), bits=3),
+):
+    good = np.frombuffer(encode(x), np.uint8)
+    blob = bytearray(good)
+    view = np.frombuffer(blob, np.uint8)
+    done = threading.Event()
+
+    def change():
+        while not done.is_set():
+            places = rng.integers(0, view.size, 200)
+            places[:3] = rng.integers(0, 300, 3)
+            view[places] = rng.integers(0, 256, places.size)
+            view[:] = good
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    for _ in range(150):
+        try:
+            result = decode(blob, threads=2, framework="numpy", max_output_bytes=10_000_000)
+            outcomes.add("decoded")
+            assert np.isfinite(result).all()
+        except CodecError:
+            outcomes.add("refused")
+    done.set()
+    thread.join()
+    assert np.array_equal(decode(good), decode(bytes(good)))
+print(sorted(outcomes))
+"""
+
+CHANGING_TENSOR = """
+import threading
+import numpy as np
+from docofl_codec import CodecError, Ecuq, Identity, decode
+
+rng = np.random.default_rng(0)
+good = rng.standard_normal(140_000, dtype=np.float32)
+bad = np.array([np.nan, np.inf, -np.inf, 1e38, -1e-40, 0, 7e4], np.float32)
+outcomes = set()
+for values in (good, np.sign(good), np.zeros_like(good)):
+    for dtype in (np.float32, np.float64, np.float16):
+        x = values.astype(dtype)
+        done = threading.Event()
+
+        def change():
+            while not done.is_set():
+                places = rng.integers(0, x.size, 200)
+                with np.errstate(over="ignore"):
+                    x[places] = rng.choice(bad, places.size).astype(dtype)
+                x[:] = values.astype(dtype)
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        for i in range(12):
+            bits = (0.5, 2, 5, 12)[i % 4]
+            budget = ("bytes", "bytes", "entropy")[i % 3]
+            for codec in (Identity(), Ecuq(bits=bits, budget=budget, threads=2)):
+                try:
+                    blob = codec.encode(x)
+                except CodecError:
+                    outcomes.add("refused")
+                    continue
+                try:
+                    assert decode(blob).shape == x.shape
+                    outcomes.add("decoded")
+                except CodecError:
+                    outcomes.add("encoded to nonsense")
+        done.set()
+        thread.join()
+        x[:] = values.astype(dtype)
+        assert np.array_equal(Identity().decode(Identity().encode(x)), x)
+print(sorted(outcomes))
+"""
+
+
+def test_a_blob_that_changes_while_it_is_decoded() -> None:
+    """No crash: a tensor of finite values or a `CodecError`."""
+    assert "decoded" in run_python(CHANGING_BLOB)
+
+
+def test_a_tensor_that_changes_while_it_is_encoded() -> None:
+    """No crash: some bytes or a `CodecError`."""
+    assert "decoded" in run_python(CHANGING_TENSOR)

@@ -1,0 +1,109 @@
+"""Row 26: Ctrl-C ends a long encode with `KeyboardInterrupt`, and nothing is left behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.helpers.processes import child_environment, run_python
+
+LOOP = """
+import sys
+import numpy as np
+from docofl_codec import ecuq
+
+x = np.random.default_rng(0).standard_normal(1 << 23, dtype=np.float32)
+print("ready", flush=True)
+try:
+    while True:
+        ecuq.encode(x, bits=8, budget="entropy", threads={threads})
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    sys.exit(42)
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_interrupt_from_outside(threads: int) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", LOOP.format(threads=threads)],
+        env=child_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        output, errors = child.communicate(timeout=10)
+        assert (output, child.returncode) == ("interrupted\n", 42), errors
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_call_ends_before_its_time(threads: int) -> None:
+    """The call itself must hear the signal, not only what comes after it."""
+    run_python(
+        f"""
+import os, signal, threading, time
+import numpy as np
+from docofl_codec import ecuq
+
+x = np.random.default_rng(0).standard_normal(1 << 22, dtype=np.float32)
+
+def encode():
+    return ecuq.encode(x, bits=17, budget="entropy", threads={threads})
+
+start = time.perf_counter()
+encode()
+whole = time.perf_counter() - start
+assert whole > 0.4, "not long enough to be interrupted"
+threading.Timer(whole / 8, os.kill, (os.getpid(), signal.SIGINT)).start()
+start = time.perf_counter()
+try:
+    encode()
+except KeyboardInterrupt:
+    took = time.perf_counter() - start
+else:
+    raise AssertionError("not interrupted")
+assert took < 0.6 * whole, f"{{took:.2f}} of {{whole:.2f}} s"
+assert ecuq.encode(x[:70_000], bits=2) == ecuq.encode(x[:70_000].copy(), bits=2)
+"""
+    )
+
+
+def test_handlers_that_do_not_raise_do_not_stop_the_call() -> None:
+    run_python(
+        """
+import os, signal, threading
+import numpy as np
+from docofl_codec import ecuq
+
+heard = []
+signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))
+x = np.random.default_rng(0).standard_normal(1 << 22, dtype=np.float32)
+expected = ecuq.encode(x, bits=8)
+done = threading.Event()
+
+def disturb():
+    while not done.wait(0.01):
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+thread = threading.Thread(target=disturb)
+thread.start()
+for _ in range(5):
+    assert ecuq.encode(x, bits=8) == expected
+done.set()
+thread.join()
+assert heard
+"""
+    )

@@ -1,0 +1,145 @@
+"""Rows 24 and 25: many threads at once, children of fork, torch before and after."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from docofl_codec import Codec, Ecuq, Identity, decode, inspect
+from tests.helpers.data import DATA_SETS
+from tests.helpers.processes import run_python
+
+CODECS: list[Codec] = [
+    Ecuq(bits=2),
+    Ecuq(bits=6, budget="entropy"),
+    Ecuq(bits=4, threads=2),
+    Identity(),
+]
+
+
+def test_32_threads_at_once() -> None:
+    """Row 24: each thread gets what it would get alone."""
+    makers = list(DATA_SETS.values())
+    work = [(CODECS[i % 4], makers[i % len(makers)](20_000 + 3000 * i)) for i in range(32)]
+    blobs = [codec.encode(x) for codec, x in work]
+    results = [np.asarray(decode(blob)) for blob in blobs]
+    barrier = threading.Barrier(32, timeout=30)
+
+    def run(index: int) -> None:
+        codec, x = work[index]
+        barrier.wait()
+        for _ in range(5):
+            blob = codec.encode(x)
+            assert blob == blobs[index]
+            assert inspect(blob).size == x.size
+            assert np.array_equal(np.asarray(codec.decode(blob)), results[index])
+
+    with ThreadPoolExecutor(32) as pool:
+        for future in [pool.submit(run, index) for index in range(32)]:
+            future.result(timeout=60)
+
+
+def test_threads_share_one_frame_and_one_tensor() -> None:
+    x = DATA_SETS["layered"](200_000)
+    blob = Ecuq(bits=3).encode(x)
+    expected = np.asarray(decode(blob))
+    with ThreadPoolExecutor(32) as pool:
+        assert set(pool.map(lambda _: Ecuq(bits=3).encode(x), range(64))) == {blob}
+        decoded = pool.map(lambda _: np.asarray(decode(blob)).tobytes(), range(64))
+        assert set(decoded) == {expected.tobytes()}
+
+
+FORK = """
+import os
+import signal
+import sys
+import threading
+import numpy as np
+from docofl_codec import decode, ecuq
+
+x = np.random.default_rng(0).standard_normal(300_000, dtype=np.float32)
+
+def work():
+    blob = ecuq.encode(x, bits=2, threads=2)
+    return blob, decode(blob, threads=2).tobytes()
+
+def in_child(function):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if function() else 1)
+    assert os.waitpid(child, 0)[1] == 0, "the child did not finish, or with another result"
+    return True
+"""
+
+
+def test_fork_after_use() -> None:
+    """Row 25: threads of OpenMP do not survive a fork; the child must not wait for them."""
+    run_python(
+        FORK
+        + """
+expected = work()
+for _ in range(3):
+    in_child(lambda: work() == work() == expected)
+    in_child(lambda: work() == expected and in_child(lambda: work() == expected))
+    assert work() == expected
+"""
+    )
+
+
+def test_fork_before_use() -> None:
+    run_python(FORK + "in_child(lambda: work() == work())\nassert work() == work()")
+
+
+def test_fork_while_other_threads_work() -> None:
+    run_python(
+        FORK
+        + """
+expected = work()
+done = threading.Event()
+
+def keep_busy():
+    while not done.is_set():
+        assert work() == expected
+
+threads = [threading.Thread(target=keep_busy) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for _ in range(5):
+    in_child(lambda: work() == expected)
+done.set()
+for thread in threads:
+    thread.join()
+"""
+    )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.parametrize("order", ["import torch, docofl_codec", "import docofl_codec, torch"])
+def test_torch_before_and_after(order: str) -> None:
+    """Row 25: two copies of an OpenMP runtime in one process, used in turn and then forked."""
+    run_python(
+        f"""
+{order}
+import os, signal
+import numpy as np
+from docofl_codec import ecuq
+x = torch.randn(300_000)
+def work():
+    y = (x * 2).sum()
+    blob = ecuq.encode(x, bits=2, threads=2)
+    assert isinstance(ecuq.decode(blob, threads=2), torch.Tensor)
+    return blob
+blob = work()
+assert blob == work()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    os._exit(0 if ecuq.encode(x, bits=2, threads=2) == blob else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    )

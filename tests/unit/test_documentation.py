@@ -1,0 +1,68 @@
+"""Examples in docstrings and in Markdown run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import docofl_codec
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = [
+    "docofl_codec",
+    *(
+        module.name
+        for module in pkgutil.walk_packages(docofl_codec.__path__, "docofl_codec.")
+        if not module.name.endswith("._core")
+    ),
+]
+README = ROOT / "README.md"
+PYTHON_BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def python_blocks(path: Path) -> list[str]:
+    """Return the Python blocks of a page, each at the line where it stands in it."""
+    text = path.read_text(encoding="utf-8")
+    return [
+        "\n" * text.count("\n", 0, match.start(1)) + match.group(1)
+        for match in PYTHON_BLOCK.finditer(text)
+    ]
+
+
+PAGES = [path for path in [README, *sorted((ROOT / "docs").rglob("*.md"))] if python_blocks(path)]
+
+
+def run_doctests(name: str) -> doctest.TestResults:
+    return doctest.testmod(importlib.import_module(name))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name: str) -> None:
+    assert run_doctests(name).failed == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["docofl_codec", "docofl_codec.ecuq", "docofl_codec.frame", "docofl_codec.codec"]
+)
+def test_public_modules_have_examples(name: str) -> None:
+    assert run_doctests(name).attempted > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = python_blocks(page)
+    if any("torch" in block for block in blocks):
+        pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+def test_readme_has_an_example() -> None:
+    assert any("ecuq.encode" in block for block in python_blocks(README))
