@@ -156,7 +156,7 @@ def new_tensor(
         torch = imported_torch()
         if torch is None:
             raise InvalidInputError('framework: found "torch", but torch has not been imported')
-        tensor = torch.empty(shape, dtype=getattr(torch, DTYPE_NAMES[dtype]))
+        tensor = torch.empty(shape, dtype=getattr(torch, DTYPE_NAMES[dtype]), device="cpu")
         return tensor, _torch_memory(tensor)
     numpy_dtype = sys.modules["ml_dtypes"].bfloat16 if dtype == BFLOAT16 else DTYPE_NAMES[dtype]
     array: npt.NDArray[Any] = np.empty(shape, dtype=numpy_dtype)
