@@ -10,13 +10,14 @@ import numpy as np
 from docofl_codec import decode, ecuq, reference
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
-TENSOR = np.float32(
+TENSOR = np.array(
     [
         [0, 0, 1, 0, 0.5, 0],
         [0, -1, 0, 0, 0, 1],
         [0, 0, 0.5, 0, 0, 0],
         [0, 1, 0, 0, -1, 0],
-    ]
+    ],
+    dtype=np.float32,
 )
 
 
