@@ -64,7 +64,7 @@ test-cpp: $(VENV)/tools
 	$(BIN)/ctest --preset release
 
 test-python: $(VENV)/test-tools
-	$(BIN)/python -m pytest
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest
 
 check: $(VENV)/check-tools $(VENV)/tools
 	$(BIN)/ruff check .

@@ -28,6 +28,7 @@ __all__ = [
     "as_raw",
     "check_threads",
     "imported_torch",
+    "mark_written",
     "new_tensor",
     "output_buffer",
     "output_bytes",
@@ -191,6 +192,12 @@ def output_buffer(out: Tensor, shape: tuple[int, ...], dtype: int) -> tuple[npt.
         raise InvalidInputError(f"out: found dtype {name}, expected {' or '.join(allowed)}")
     memory = _as_memory(out) if isinstance(out, np.ndarray) else _torch_memory(out)
     return memory, DTYPE_NAMES.index(name)
+
+
+def mark_written(out: Tensor) -> None:
+    """Tell torch that a tensor of the caller has changed behind its back."""
+    if _is_torch_tensor(out):
+        imported_torch().autograd.graph.increment_version(out)
 
 
 def output_bytes(shape: tuple[int, ...], dtype: int) -> int:

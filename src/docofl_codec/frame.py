@@ -18,6 +18,7 @@ from docofl_codec._buffers import (
     as_blob,
     check_threads,
     imported_torch,
+    mark_written,
     new_tensor,
     output_buffer,
     output_bytes,
@@ -206,6 +207,7 @@ def _decode(
     if out is not None:
         memory, dtype = output_buffer(out, shape, frame.dtype)
         frame.decode_into(memory, dtype, num_threads)
+        mark_written(out)
         return out
     if framework is None:
         framework = _framework_of(frame)

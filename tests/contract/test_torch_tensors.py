@@ -156,3 +156,11 @@ def test_non_finite_values_are_refused(codec: Codec, dtype: str) -> None:
     x[4321] = float("nan")
     with pytest.raises(InvalidInputError, match=r"found 1 value.*flat index 4321"):
         codec.encode(x)
+
+
+def test_torch_notices_that_out_was_written() -> None:
+    blob = Identity().encode(torch.zeros(3))
+    out = torch.ones(3)
+    version = out._version
+    decode(blob, out=out)
+    assert out._version > version

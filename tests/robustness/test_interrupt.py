@@ -11,7 +11,15 @@ import pytest
 
 from tests.helpers.processes import child_environment, run_python
 
-LOOP = """
+# Children of a background job inherit that SIGINT is ignored; Python then raises nothing.
+LISTEN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+
+LOOP = (
+    LISTEN
+    + """
 import sys
 import numpy as np
 from docofl_codec import ecuq
@@ -25,6 +33,7 @@ except KeyboardInterrupt:
     print("interrupted", flush=True)
     sys.exit(42)
 """
+)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -53,8 +62,9 @@ def test_interrupt_from_outside(threads: int) -> None:
 def test_one_call_ends_before_its_time(threads: int) -> None:
     """The call itself must hear the signal, not only what comes after it."""
     run_python(
-        f"""
-import os, signal, threading, time
+        LISTEN
+        + f"""
+import os, threading, time
 import numpy as np
 from docofl_codec import ecuq
 
