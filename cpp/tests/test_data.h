@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +41,9 @@ template <class T>
 class ExactArray {
  public:
   explicit ExactArray(std::size_t count, std::size_t shift = 0)
-      : count_(count), shift_(shift), items_(new T[shift + count]()) {}
+      : count_(count), shift_(shift), items_(new T[shift + count]) {
+    std::fill_n(items_.get(), shift + count, T());
+  }
   T* data() { return items_.get() + shift_; }
   const T* data() const { return items_.get() + shift_; }
   std::size_t size() const { return count_; }
