@@ -43,7 +43,7 @@ $(VENV)/demo-tools: $(VENV)/package
 	$(PIP) "$$(echo build/wheel/*.whl)[demo]"
 	touch $@
 
-$(VENV)/check-tools: $(VENV)/test-tools
+$(VENV)/check-tools: $(VENV)/test-tools $(VENV)/demo-tools
 	$(PIP) mypy ruff clang-format clang-tidy
 	touch $@
 
