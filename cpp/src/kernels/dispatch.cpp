@@ -25,7 +25,7 @@ namespace {
 std::vector<const Kernels*> usable_kernels() {
   std::vector<const Kernels*> usable = {&baseline::kTable};
 #ifdef DOCOFL_HAS_V3
-  // What -march=x86-64-v3 may use beyond the baseline, as far as the compiler can be asked.
+  // What kernels_v3.cpp is built with; every CPU with these has LZCNT too.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
       __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
       __builtin_cpu_supports("popcnt")) {
