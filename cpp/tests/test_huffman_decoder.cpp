@@ -108,6 +108,35 @@ class NaiveCode {
   std::map<std::string, std::uint8_t> symbols_;
 };
 
+// Values that are reconstructed while other streams are decoded.
+class Beside {
+ public:
+  Beside() : coded_(kCount, 1), out_(kCount, 3) {
+    for (std::size_t i = 0; i < 16; ++i) table_[i] = static_cast<float>(i) - 3.5f;
+    for (std::size_t i = 0; i < kCount; ++i) coded_[i] = static_cast<std::uint8_t>(i * 7 % 16);
+    work_.table = table_;
+    work_.table_size = 16;
+    work_.past_caches = true;
+    work_.coded = coded_.data();
+    work_.out = out_.data();
+    work_.count = kCount;
+  }
+
+  Reconstruction* work() { return &work_; }
+
+  void check() {
+    kernels().reconstruct(&work_);
+    for (std::size_t i = 0; i < kCount; ++i) DOCOFL_CHECK_EQUAL(out_[i], table_[coded_[i]]);
+  }
+
+ private:
+  static constexpr std::size_t kCount = 1234;
+  float table_[16];
+  test::ExactArray<std::uint8_t> coded_;
+  test::ExactArray<float> out_;
+  Reconstruction work_{};
+};
+
 // Decodes streams from memory that ends where they end; nothing where the decoder refuses.
 std::optional<Bytes> decode(const HuffmanDecoder& decoder, const std::vector<Bytes>& streams,
                             const std::vector<std::size_t>& words) {
@@ -121,9 +150,11 @@ std::optional<Bytes> decode(const HuffmanDecoder& decoder, const std::vector<Byt
     total += words[s] * decoder.word_bytes();
   }
   test::ExactArray<std::uint8_t> out(total);
-  if (!decoder.decode(views.data(), words.data(), static_cast<int>(streams.size()), out.data())) {
-    return std::nullopt;
-  }
+  Beside beside;
+  const bool good = decoder.decode(views.data(), words.data(), static_cast<int>(streams.size()),
+                                   out.data(), beside.work());
+  beside.check();
+  if (!good) return std::nullopt;
   return Bytes(out.data(), out.data() + total);
 }
 

@@ -198,7 +198,15 @@ DOCOFL_TEST(values_of_levels) {
           const test::Note note("isa ", isa, ", K ", grid.num_levels, ", base ", base, ", n ", size,
                                 ", past caches ", past_caches);
           test::ExactArray<float> out(size, n % 9);
-          kernels().reconstruct(grid, base, coded.data(), size, past_caches, out.data());
+          Reconstruction work{};
+          work.grid = grid;
+          work.base = base;
+          work.past_caches = past_caches;
+          work.coded = coded.data();
+          work.out = out.data();
+          work.count = size;
+          kernels().reconstruct(&work);
+          DOCOFL_CHECK_EQUAL(work.count, 0u);
           for (std::size_t i = 0; i < size; ++i) {
             const float expected = value_of(grid, base + coded[i]);
             DOCOFL_CHECK(std::isfinite(out[i]));
@@ -249,17 +257,36 @@ DOCOFL_TEST(values_from_a_table) {
       for (std::size_t i = 0; i < values.size(); ++i) {
         values[i] = test::float_of(static_cast<std::uint32_t>(random.next()));
       }
-      for (std::size_t n = 0; n <= 70; ++n) {
-        test::ExactArray<std::uint8_t> coded(n, n % 5);
-        for (std::size_t i = 0; i < n; ++i) {
-          coded[i] = static_cast<std::uint8_t>(random.below(num_values));
-        }
-        for (const bool past_caches : {false, true}) {
-          const test::Note note("isa ", isa, ", values ", num_values, ", n ", n, ", past caches ",
-                                past_caches);
-          test::ExactArray<float> out(n, n % 9);
-          kernels().look_up(values.data(), num_values, coded.data(), n, past_caches, out.data());
-          for (std::size_t i = 0; i < n; ++i) DOCOFL_CHECK_SAME(&out[i], &values[coded[i]], 1);
+      for (std::size_t n = 0; n <= 140; ++n) {
+        std::vector<std::size_t> levels(n);
+        for (std::size_t& level : levels) level = random.below(num_values);
+        for (const bool pairs : {false, true}) {
+          if (pairs && num_values > 16) continue;
+          test::ExactArray<std::uint8_t> coded(pairs ? (n + 1) / 2 : n, n % 5);
+          std::fill(coded.data(), coded.data() + coded.size(), std::uint8_t(0));
+          for (std::size_t i = 0; i < n; ++i) {
+            const auto level = static_cast<std::uint8_t>(levels[i]);
+            if (!pairs) {
+              coded[i] = level;
+            } else {
+              coded[i / 2] |= static_cast<std::uint8_t>(i % 2 == 0 ? level << 4 : level);
+            }
+          }
+          for (const bool past_caches : {false, true}) {
+            const test::Note note("isa ", isa, ", values ", num_values, ", n ", n, ", pairs ",
+                                  pairs, ", past caches ", past_caches);
+            test::ExactArray<float> out(n, n % 9);
+            Reconstruction work{};
+            work.table = values.data();
+            work.table_size = static_cast<unsigned>(num_values);
+            work.pairs = pairs;
+            work.past_caches = past_caches;
+            work.coded = coded.data();
+            work.out = out.data();
+            work.count = n;
+            kernels().reconstruct(&work);
+            for (std::size_t i = 0; i < n; ++i) DOCOFL_CHECK_SAME(&out[i], &values[levels[i]], 1);
+          }
         }
       }
     }

@@ -137,23 +137,6 @@ DOCOFL_TEST(tuples_are_numbers) {
   });
 }
 
-DOCOFL_TEST(pairs_are_halves_of_bytes) {
-  test::for_each_isa([](const std::string& isa) {
-    test::Random random(54);
-    for (const std::size_t n : sizes()) {
-      const test::Note note("isa ", isa, ", n ", n);
-      test::ExactArray<std::uint8_t> pairs(n, n % 5);
-      for (std::size_t i = 0; i < n; ++i) pairs[i] = static_cast<std::uint8_t>(random.next());
-      test::ExactArray<std::uint8_t> coded(2 * n, n % 3);
-      kernels().unpack_pairs(pairs.data(), n, coded.data());
-      for (std::size_t i = 0; i < n; ++i) {
-        DOCOFL_CHECK_EQUAL(coded[2 * i], pairs[i] / 16);
-        DOCOFL_CHECK_EQUAL(coded[2 * i + 1], pairs[i] % 16);
-      }
-    }
-  });
-}
-
 DOCOFL_TEST(histograms_add_up) {
   test::for_each_isa([](const std::string& isa) {
     test::Random random(55);

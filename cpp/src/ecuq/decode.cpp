@@ -24,14 +24,19 @@ constexpr std::size_t kPiece = 2048;  // values reconstructed at a time: they st
 // Outputs of this many values do not fit the caches and are written past them.
 constexpr std::size_t kMinPastCaches = std::size_t(1) << 21;
 
+constexpr std::size_t kOutlierPiece = 64;  // outliers restored at a time
+
 // So many values are quicker to look up than to compute.
 constexpr std::size_t kFewLevels = 16;
+
+// Blocks that one worker decodes in a row: all but the last are reconstructed while the next one's
+// code words are decoded.
+constexpr std::size_t kRunBlocks = 8;
 
 bool is_half(DType dtype) { return item_size(dtype) == 2; }
 
 struct DecodeScratch {
-  std::vector<std::uint8_t> coded;
-  std::vector<std::uint8_t> unpacked;
+  std::vector<std::uint8_t> coded[2];  // of the block that is decoded, and of the one before
   std::vector<std::uint8_t> packed;
   std::vector<std::uint32_t> raw;
   std::vector<float> values;
@@ -43,29 +48,49 @@ class BlockDecoder {
       : frame_(frame), header_(header) {
     const Layout& layout = header.layout;
     is_direct_ = out_dtype == DType::kFloat32 && !is_half(frame.header.dtype);
-    past_caches_ = is_direct_ && frame.size >= kMinPastCaches;
+    levels_.base = layout.base;
+    levels_.pairs = layout.tuple > 1;
+    levels_.past_caches = is_direct_ && frame.size >= kMinPastCaches;
     if (header.levels.is_explicit()) {
       std::copy(header.levels.explicit_values.begin(), header.levels.explicit_values.end(),
                 values_.begin());
+      levels_.table = values_.data();
     } else {
-      grid_ = make_grid(header.levels);
-      std::uint8_t coded[kFewLevels];
-      std::iota(std::begin(coded), std::end(coded), std::uint8_t(0));
-      const std::size_t count = std::min<std::size_t>(kFewLevels, layout.num_coded);
-      kernels().reconstruct(grid_, layout.base, coded, count, false, values_.data());
+      levels_.grid = make_grid(header.levels);
+      if (layout.num_coded <= kFewLevels) {
+        std::uint32_t levels[kFewLevels];
+        std::iota(std::begin(levels), std::end(levels), static_cast<std::uint32_t>(layout.base));
+        values_at(levels, layout.num_coded, values_.data());
+        levels_.table = values_.data();
+      }
     }
+    levels_.table_size = layout.num_coded;
     if (layout.alphabet() > 1) {
       huffman_.emplace(header.lengths, layout.num_coded, layout.tuple,
                        frame.size >= kMultiStreamSize);
     }
   }
 
-  void decode(std::size_t block, const MutableTensorView& out, DecodeScratch* scratch) const {
-    const std::size_t length = block_length(frame_.size, block);
-    const std::uint8_t* next = frame_.payload.data + header_.block_offsets[block];
-    next = decode_streams(block, length, next, scratch);
-    next = reconstruct(block, length, next, out, scratch);
-    if (header_.has_outliers) restore_outliers(block, length, next, out);
+  // Decodes blocks [first, last).
+  void decode(std::size_t first, std::size_t last, const MutableTensorView& out,
+              DecodeScratch* scratch) const {
+    Reconstruction before{};  // of the block before, while it is not complete
+    for (std::size_t block = first; block < last; ++block) {
+      const std::size_t length = block_length(frame_.size, block);
+      std::vector<std::uint8_t>& coded = scratch->coded[block % 2];
+      if (coded.empty()) coded.resize(std::min(frame_.size, kBlockSize) + kMaxTuple);
+      const std::uint8_t* rest = decode_streams(block, length, coded.data(), &before);
+      if (block > first) complete(block - 1, &before, out);
+      if (is_direct_ && header_.layout.raw_bits == 0) {
+        before = levels_;
+        before.coded = coded.data();
+        before.out = static_cast<float*>(out.data) + block_begin(block);
+        before.count = length;
+      } else {
+        reconstruct(block, length, coded.data(), rest, out, scratch);
+      }
+    }
+    complete(last - 1, &before, out);
   }
 
  private:
@@ -73,13 +98,12 @@ class BlockDecoder {
     throw Error(ErrorKind::kCorruptFrame, "ECUQ block " + std::to_string(block) + ": " + what);
   }
 
+  // Decodes the code words of a block, and returns where its raw bits start.
   // SAFETY: read_directory made sure that all parts of the block lie inside the payload.
-  const std::uint8_t* decode_streams(std::size_t block, std::size_t length,
-                                     const std::uint8_t* next, DecodeScratch* scratch) const {
+  const std::uint8_t* decode_streams(std::size_t block, std::size_t length, std::uint8_t* coded,
+                                     Reconstruction* beside) const {
+    const std::uint8_t* next = frame_.payload.data + header_.block_offsets[block];
     const unsigned tuple = header_.layout.tuple;
-    if (scratch->coded.empty())
-      scratch->coded.resize(std::min(frame_.size, kBlockSize) + kMaxTuple);
-    std::uint8_t* const coded = scratch->coded.data();
     if (!huffman_) {
       std::memset(coded, 0, length);
       return next;
@@ -91,7 +115,7 @@ class BlockDecoder {
                     header_.stream_sizes[block * kHuffmanStreams + static_cast<std::size_t>(s)]};
       next += streams[s].size;
     }
-    if (!huffman_->decode(streams, split.words, split.count, coded)) {
+    if (!huffman_->decode(streams, split.words, split.count, coded, beside)) {
       corrupt(block, "a stream does not end with its last code word and zero bits");
     }
     // Level 0 after the last coordinate: half a byte, then whole ones.
@@ -115,40 +139,41 @@ class BlockDecoder {
     store_values(values, count, out, place);
   }
 
-  // Values of coordinates [begin, begin + count) of a block.
-  void reconstruct_piece(std::size_t begin, std::size_t count, const std::uint8_t* raw,
-                         DecodeScratch* scratch, float* values) const {
-    const Kernels& k = kernels();
-    const Layout& layout = header_.layout;
-    const std::uint8_t* coded = scratch->coded.data() + begin;
-    if (layout.tuple > 1) {
-      scratch->unpacked.resize(kPiece + 1);
-      k.unpack_pairs(scratch->coded.data() + begin / 2, divide_up(count, 2),
-                     scratch->unpacked.data());
-      coded = scratch->unpacked.data();
-    }
-    if (header_.levels.is_explicit() || (layout.num_coded <= kFewLevels && layout.raw_bits == 0)) {
-      k.look_up(values_.data(), layout.num_coded, coded, count, past_caches_, values);
-    } else if (layout.raw_bits == 0) {
-      k.reconstruct(grid_, layout.base, coded, count, past_caches_, values);
-    } else {
-      // A copy with room behind it, since unpacking reads beyond the last bits. kPiece * raw_bits
-      // is a whole number of bytes.
-      scratch->packed.resize(kPiece * kMaxRawBits / 8 + 8);
-      scratch->raw.resize(kPiece);
-      std::memcpy(scratch->packed.data(), raw + begin * layout.raw_bits / 8,
-                  divide_up(count * layout.raw_bits, 8));
-      k.unpack_raw(scratch->packed.data(), count, layout.raw_bits, scratch->raw.data());
-      k.reconstruct_raw(grid_, layout.base, layout.raw_bits, coded, scratch->raw.data(), count,
-                        values);
-    }
+  // The values of up to kOutlierPiece levels of the grid.
+  void values_at(const std::uint32_t* levels, std::size_t count, float* values) const {
+    const std::uint8_t no_coded[kOutlierPiece] = {};
+    kernels().reconstruct_raw(levels_.grid, 0, 0, no_coded, levels, count, values);
   }
 
-  const std::uint8_t* reconstruct(std::size_t block, std::size_t length, const std::uint8_t* next,
-                                  const MutableTensorView& out, DecodeScratch* scratch) const {
+  // Values of coordinates [begin, begin + count) of a block.
+  void reconstruct_piece(std::size_t begin, std::size_t count, const std::uint8_t* coded,
+                         const std::uint8_t* raw, DecodeScratch* scratch, float* values) const {
+    const Layout& layout = header_.layout;
+    if (layout.raw_bits == 0) {
+      Reconstruction piece = levels_;
+      piece.coded = coded + (piece.pairs ? begin / 2 : begin);
+      piece.out = values;
+      piece.count = count;
+      kernels().reconstruct(&piece);
+      return;
+    }
+    // A copy with room behind it, since unpacking reads beyond the last bits. kPiece * raw_bits
+    // is a whole number of bytes.
+    scratch->packed.resize(kPiece * kMaxRawBits / 8 + 8);
+    scratch->raw.resize(kPiece);
+    std::memcpy(scratch->packed.data(), raw + begin * layout.raw_bits / 8,
+                divide_up(count * layout.raw_bits, 8));
+    kernels().unpack_raw(scratch->packed.data(), count, layout.raw_bits, scratch->raw.data());
+    kernels().reconstruct_raw(levels_.grid, layout.base, layout.raw_bits, coded + begin,
+                              scratch->raw.data(), count, values);
+  }
+
+  // Where `is_direct_` and no raw bits allow it, `complete` does this later.
+  void reconstruct(std::size_t block, std::size_t length, const std::uint8_t* coded,
+                   const std::uint8_t* raw, const MutableTensorView& out,
+                   DecodeScratch* scratch) const {
     const std::size_t raw_bits = length * header_.layout.raw_bits;
-    const std::size_t raw_bytes = divide_up(raw_bits, 8);
-    if (raw_bits % 8 != 0 && next[raw_bytes - 1] >> (raw_bits % 8) != 0) {
+    if (raw_bits % 8 != 0 && raw[raw_bits / 8] >> (raw_bits % 8) != 0) {
       corrupt(block, "expected zero bits after the raw bits");
     }
     const std::size_t start = block_begin(block);
@@ -156,46 +181,64 @@ class BlockDecoder {
       const std::size_t count = std::min(kPiece, length - begin);
       if (is_direct_) {
         float* const values = static_cast<float*>(out.data) + start + begin;
-        reconstruct_piece(begin, count, next, scratch, values);
+        reconstruct_piece(begin, count, coded, raw, scratch, values);
       } else {
         scratch->values.resize(kPiece);
-        reconstruct_piece(begin, count, next, scratch, scratch->values.data());
+        reconstruct_piece(begin, count, coded, raw, scratch, scratch->values.data());
         store(scratch->values.data(), count, out, start + begin);
       }
     }
-    return next + raw_bytes;
   }
 
-  void restore_outliers(std::size_t block, std::size_t length, const std::uint8_t* next,
-                        const MutableTensorView& out) const {
+  // Writes what is left of a block's values, then its outliers.
+  void complete(std::size_t block, Reconstruction* values, const MutableTensorView& out) const {
+    if (values->count > 0) kernels().reconstruct(values);
+    if (header_.has_outliers) restore_outliers(block, out);
+  }
+
+  void restore_outliers(std::size_t block, const MutableTensorView& out) const {
+    const std::size_t length = block_length(frame_.size, block);
     const WindowParams window = header_.layout.window();
+    const std::size_t total = header_.block_outliers[block];
+    const std::uint8_t* next =
+        frame_.payload.data + header_.block_offsets[block + 1] - total * kOutlierBytes;
     std::int64_t previous = -1;
-    for (std::uint32_t i = 0; i < header_.block_outliers[block]; ++i, next += kOutlierBytes) {
-      const std::size_t position = load_le<std::uint16_t>(next);
-      const std::uint32_t level = load_le<std::uint32_t>(next + 2);
-      if (static_cast<std::int64_t>(position) <= previous || position >= length) {
-        corrupt(block, "outliers: expected increasing positions inside the block");
+    for (std::size_t begin = 0; begin < total; begin += kOutlierPiece) {
+      const std::size_t count = std::min(kOutlierPiece, total - begin);
+      std::uint16_t positions[kOutlierPiece];
+      std::uint32_t levels[kOutlierPiece];
+      for (std::size_t i = 0; i < count; ++i, next += kOutlierBytes) {
+        positions[i] = load_le<std::uint16_t>(next);
+        levels[i] = load_le<std::uint32_t>(next + 2);
+        if (positions[i] <= previous || positions[i] >= length) {
+          corrupt(block, "outliers: expected increasing positions inside the block");
+        }
+        previous = positions[i];
+        const std::int64_t place = static_cast<std::int64_t>(levels[i]) - window.base;
+        if (levels[i] >= static_cast<std::uint32_t>(header_.levels.num_levels) ||
+            (place >= 0 && place < window.span)) {
+          corrupt(block, "outliers: expected a level of the grid outside the coded window");
+        }
       }
-      previous = static_cast<std::int64_t>(position);
-      const std::int64_t place = static_cast<std::int64_t>(level) - window.base;
-      if (level >= static_cast<std::uint32_t>(header_.levels.num_levels) ||
-          (place >= 0 && place < window.span)) {
-        corrupt(block, "outliers: expected a level of the grid outside the coded window");
+      float values[kOutlierPiece];
+      values_at(levels, count, values);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t place = block_begin(block) + positions[i];
+        if (is_direct_) {
+          static_cast<float*>(out.data)[place] = values[i];
+        } else {
+          store(&values[i], 1, out, place);
+        }
       }
-      const std::uint8_t first = 0;
-      float value;
-      kernels().reconstruct(grid_, static_cast<std::int32_t>(level), &first, 1, false, &value);
-      store(&value, 1, out, block_begin(block) + position);
     }
   }
 
   const Frame& frame_;
   const PayloadHeader& header_;
-  GridParams grid_{};
-  std::array<float, kMaxCodedLevels>
-      values_{};            // of explicit levels, or of the first few coded ones
+  Reconstruction levels_{};  // without place and count
+  // Values of explicit levels, or of all coded ones where they are few.
+  std::array<float, kMaxCodedLevels> values_{};
   bool is_direct_ = false;  // reconstructed values are the output's
-  bool past_caches_ = false;
   std::optional<HuffmanDecoder> huffman_;
 };
 
@@ -225,9 +268,11 @@ void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) 
   if (frame.size == 0) return;
   const BlockDecoder decoder(frame, header, out.dtype);
   const std::size_t blocks = num_blocks(frame.size);
-  std::vector<DecodeScratch> scratch(num_workers(blocks, threads));
-  parallel_for(blocks, threads, [&](std::size_t block, int worker) {
-    decoder.decode(block, out, &scratch[worker]);
+  const std::size_t runs = divide_up(blocks, kRunBlocks);
+  std::vector<DecodeScratch> scratch(num_workers(runs, threads));
+  parallel_for(runs, threads, [&](std::size_t run, int worker) {
+    const std::size_t last = std::min((run + 1) * kRunBlocks, blocks);
+    decoder.decode(run * kRunBlocks, last, out, &scratch[worker]);
   });
 }
 

@@ -106,7 +106,7 @@ void read_directory(ByteReader* reader, const Frame& frame, PayloadHeader* heade
   const bool coded = header->layout.alphabet() > 1;
   header->stream_sizes.reserve(num_streams(size));
   if (header->has_outliers) header->block_outliers.reserve(blocks);
-  header->block_offsets.reserve(blocks);
+  header->block_offsets.reserve(blocks + 1);
   std::vector<std::size_t> bytes(blocks);
   for (std::size_t block = 0; block < blocks; ++block) {
     const std::size_t length = block_length(size, block);
@@ -132,6 +132,7 @@ void read_directory(ByteReader* reader, const Frame& frame, PayloadHeader* heade
     header->block_offsets.push_back(offset);
     offset += bytes[block];
   }
+  header->block_offsets.push_back(offset);
   if (offset != frame.payload.size) {
     corrupt("blocks: the directory adds up to " + std::to_string(offset) + " bytes, expected " +
             std::to_string(frame.payload.size));

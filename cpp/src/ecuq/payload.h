@@ -45,7 +45,7 @@ struct PayloadHeader {
   CodeLengths lengths{};
   std::vector<std::uint16_t> stream_sizes;
   std::vector<std::uint32_t> block_outliers;  // empty without outliers
-  std::vector<std::size_t> block_offsets;     // in the payload
+  std::vector<std::size_t> block_offsets;     // in the payload, and the end of the last
 };
 
 // Throws Error. Memory is bounded by the size of the payload.

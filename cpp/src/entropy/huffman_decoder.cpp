@@ -9,11 +9,18 @@ namespace docofl {
 namespace {
 
 constexpr unsigned kSmallIndexBits = 8;
-constexpr std::uint64_t kEntryBytesMask = (std::uint64_t(1) << kEntryLengthShift) - 1;
 
-std::size_t length_of(std::uint64_t entry) { return (entry >> kEntryLengthShift) & 63; }
+std::size_t length_of(std::uint64_t entry) { return entry & 63; }
 
 std::size_t count_of(std::uint64_t entry) { return entry >> kEntryCountShift; }
+
+// The bytes, and something else above them.
+std::uint64_t bytes_of(std::uint64_t entry) { return entry >> kEntryBytesShift; }
+
+std::uint64_t make_entry(std::size_t length, std::uint64_t bytes, std::size_t count) {
+  return static_cast<std::uint64_t>(length) | bytes << kEntryBytesShift |
+         static_cast<std::uint64_t>(count) << kEntryCountShift;
+}
 
 // The next bits of a stream, at least 57 of them, zeros after its end.
 std::uint64_t peek(const HuffmanStream& stream) {
@@ -60,8 +67,7 @@ HuffmanDecoder::HuffmanDecoder(const CodeLengths& lengths, unsigned num_levels, 
       const std::uint64_t level = rest % num_levels;
       bytes |= tuple == 1 ? level : level << (8 * (k / 2) + (k % 2 == 0 ? 4 : 0));
     }
-    words[s] = bytes | static_cast<std::uint64_t>(lengths[s]) << kEntryLengthShift |
-               static_cast<std::uint64_t>(word_bytes_) << kEntryCountShift;
+    words[s] = make_entry(lengths[s], bytes, word_bytes_);
   }
 
   // 2. Words in canonical order, and where each length starts.
@@ -88,6 +94,7 @@ HuffmanDecoder::HuffmanDecoder(const CodeLengths& lengths, unsigned num_levels, 
       singles[i] = words[s];
     }
   }
+  const std::uint64_t word_mask = (std::uint64_t(1) << (8 * word_bytes_)) - 1;
   entries_.resize(size);
   for (std::size_t i = 0; i < size; ++i) {
     std::uint64_t bytes = 0;
@@ -96,12 +103,11 @@ HuffmanDecoder::HuffmanDecoder(const CodeLengths& lengths, unsigned num_levels, 
       const std::uint64_t next = singles[i >> used];
       const std::size_t length = length_of(next);
       if (next == 0 || used + length > index_bits_) break;
-      bytes |= (next & kEntryBytesMask) << (8 * count);
+      bytes |= (bytes_of(next) & word_mask) << (8 * count);
       used += length;
       count += word_bytes_;
     }
-    entries_[i] = bytes | static_cast<std::uint64_t>(used) << kEntryLengthShift |
-                  static_cast<std::uint64_t>(count) << kEntryCountShift;
+    entries_[i] = make_entry(used, bytes, count);
   }
   table_.entries = entries_.data();
 }
@@ -129,7 +135,7 @@ void HuffmanDecoder::finish_stream(HuffmanStream* stream) const {
         if (step > 0) break;
         entry = find_word(bits);
       }
-      store_le(stream->out, entry);
+      store_le(stream->out, bytes_of(entry));
       stream->out += count_of(entry);
       bits >>= length_of(entry);
       used += length_of(entry);
@@ -143,7 +149,7 @@ void HuffmanDecoder::finish_stream(HuffmanStream* stream) const {
     if (count_of(entry) == 0 || count_of(entry) > room) entry = find_word(bits);
     // SAFETY: room is a positive multiple of word_bytes_, which is what a single word takes.
     for (std::size_t k = 0; k < count_of(entry); ++k) {
-      stream->out[k] = static_cast<std::uint8_t>(entry >> (8 * k));
+      stream->out[k] = static_cast<std::uint8_t>(bytes_of(entry) >> (8 * k));
     }
     stream->out += count_of(entry);
     skip(stream, length_of(entry));
@@ -151,14 +157,14 @@ void HuffmanDecoder::finish_stream(HuffmanStream* stream) const {
 }
 
 bool HuffmanDecoder::decode(const ByteView* streams, const std::size_t* words, int count,
-                            std::uint8_t* out) const {
+                            std::uint8_t* out, Reconstruction* beside) const {
   HuffmanStream state[kHuffmanStreams];
   for (int s = 0; s < count; ++s) {
     const ByteView& stream = streams[s];
     state[s] = {stream.data, stream.data + stream.size, out, out + words[s] * word_bytes_, 0};
     out = state[s].out_end;
   }
-  if (count == kHuffmanStreams) kernels().huffman_decode(table_, state);
+  if (count == kHuffmanStreams) kernels().huffman_decode(table_, state, beside);
   bool good = true;
   for (int s = 0; s < count; ++s) {
     finish_stream(&state[s]);

@@ -26,9 +26,9 @@ class HuffmanDecoder {
 
   // Decodes words[i] code words of each of `count` streams (1, or 4 if multi_stream) to consecutive
   // places of `out`. The bytes of each stream must be used up exactly and its padding must be zero,
-  // otherwise returns false.
-  bool decode(const ByteView* streams, const std::size_t* words, int count,
-              std::uint8_t* out) const;
+  // otherwise returns false. Some values of `beside` may be written meanwhile.
+  bool decode(const ByteView* streams, const std::size_t* words, int count, std::uint8_t* out,
+              Reconstruction* beside) const;
 
  private:
   void finish_stream(HuffmanStream* stream) const;

@@ -21,6 +21,20 @@ struct WindowParams {
   std::int32_t span;
 };
 
+// Coded levels that become values. [coded, ...), [out, ...) and `count` move on as values are
+// written.
+struct Reconstruction {
+  const float* table;   // the values of the coded levels, in room for at least 16, ...
+  unsigned table_size;  // ... so many of them
+  GridParams grid;      // or, where `table` is null, the centres of bins: those of level base + j
+  std::int32_t base;
+  bool pairs;        // two coded levels a byte, the first in the high half; needs a table
+  bool past_caches;  // for outputs so large that they would only push other data out of the caches
+  const std::uint8_t* coded;
+  float* out;
+  std::size_t count;
+};
+
 // One stream of code words while it is decoded. [next, end) is its input, [out, out_end) its
 // output.
 struct HuffmanStream {
@@ -35,11 +49,11 @@ constexpr int kHuffmanStreams = 4;
 constexpr unsigned kMaxCodeLength = 16;
 
 // What decoded code words leave: a byte for each coordinate with one coordinate a word, otherwise a
-// byte for each two (the first in the high half). An entry of the decode table holds up to six such
-// bytes, then the bits used and, at the top, the number of bytes. Both are zero where the code word
-// is longer than the table's index.
+// byte for each two (the first in the high half). An entry of the decode table holds the bits used
+// in its lowest byte (where a shift finds them), then up to six such bytes and, at the top, the
+// number of bytes. Both numbers are zero where the code word is longer than the table's index.
 constexpr unsigned kEntryBytes = 6;
-constexpr unsigned kEntryLengthShift = 48;
+constexpr unsigned kEntryBytesShift = 8;
 constexpr unsigned kEntryCountShift = 56;
 
 // Bits that index the table of blocks with four streams: 32 KiB of entries.
@@ -76,21 +90,13 @@ struct Kernels {
                               const std::int32_t* levels, std::size_t n, std::uint8_t* coded,
                               std::uint32_t* raw);
 
-  // Values of coded levels, without and with raw bits. `past_caches` is for outputs so large that
-  // they would only push other data out of the caches.
-  void (*reconstruct)(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
-                      std::size_t n, bool past_caches, float* out);
+  // Writes all values that `work` still has to write.
+  void (*reconstruct)(Reconstruction* work);
+
+  // Values of coded levels with raw bits.
   void (*reconstruct_raw)(const GridParams& grid, std::int32_t base, unsigned raw_bits,
                           const std::uint8_t* coded, const std::uint32_t* raw, std::size_t n,
                           float* out);
-
-  // Values of coded levels from a table, which must have at least 16 entries; `num_values` of them
-  // are used.
-  void (*look_up)(const float* values, std::size_t num_values, const std::uint8_t* coded,
-                  std::size_t n, bool past_caches, float* out);
-
-  // Coded levels from bytes that hold two each.
-  void (*unpack_pairs)(const std::uint8_t* pairs, std::size_t num_pairs, std::uint8_t* coded);
 
   // `count` symbols from count * tuple coded levels, the first the most significant digit.
   void (*pack_tuples)(const std::uint8_t* coded, std::size_t count, unsigned num_levels,
@@ -106,8 +112,10 @@ struct Kernels {
                                 std::uint8_t* out);
 
   // Decodes four streams side by side while each has input and room to spare. The table's index has
-  // kStreamIndexBits bits.
-  void (*huffman_decode)(const HuffmanTable& table, HuffmanStream streams[kHuffmanStreams]);
+  // kStreamIndexBits bits. Meanwhile it may write some of the values of `beside`, which belong to
+  // an earlier block: look-ups keep the core busy while stores wait for the memory.
+  void (*huffman_decode)(const HuffmanTable& table, HuffmanStream streams[kHuffmanStreams],
+                         Reconstruction* beside);
 
   // `raw_bits` bits a value. Packing needs 8 bytes of room after the packed bytes, unpacking 8
   // readable bytes after them.

@@ -114,31 +114,42 @@ std::size_t split_levels(const WindowParams& window, unsigned raw_bits, const st
 }
 
 template <class Real>
-void reconstruct_as(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
-                    std::size_t n, [[maybe_unused]] bool past_caches, float* out) {
-  const Real x_min = static_cast<Real>(grid.x_min);
-  const Real step = static_cast<Real>(grid.step);
-  const auto reconstruct_one = [&](std::size_t i) {
-    const std::int32_t level = base + coded[i];
-    out[i] = static_cast<float>(x_min + (static_cast<Real>(level) + Real(0.5)) * step);
-  };
-  std::size_t i = 0;
-#if defined(__AVX2__)
-  if (past_caches) {
-    for (; i < n && reinterpret_cast<std::uintptr_t>(out + i) % 32 != 0; ++i) reconstruct_one(i);
+void reconstruct_grid(const Reconstruction& work, std::size_t n) {
+  const Real x_min = static_cast<Real>(work.grid.x_min);
+  const Real step = static_cast<Real>(work.grid.step);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int32_t level = work.base + work.coded[i];
+    work.out[i] = static_cast<float>(x_min + (static_cast<Real>(level) + Real(0.5)) * step);
   }
-  i += reconstruct_lanes<Real>(grid, base, coded + i, n - i, past_caches, out + i);
-#endif
-  for (; i < n; ++i) reconstruct_one(i);
 }
 
-void reconstruct(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
-                 std::size_t n, bool past_caches, float* out) {
-  if (grid.narrow) {
-    reconstruct_as<float>(grid, base, coded, n, past_caches, out);
+// Writes n values, an even number of pairs unless they are the last.
+void reconstruct_some(Reconstruction* work, std::size_t n) {
+  if (work->pairs) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const unsigned pair = work->coded[i / 2];
+      work->out[i] = work->table[i % 2 == 0 ? pair >> 4 : pair & 15];
+    }
+  } else if (work->table != nullptr) {
+    for (std::size_t i = 0; i < n; ++i) work->out[i] = work->table[work->coded[i]];
+  } else if (work->grid.narrow) {
+    reconstruct_grid<float>(*work, n);
   } else {
-    reconstruct_as<double>(grid, base, coded, n, past_caches, out);
+    reconstruct_grid<double>(*work, n);
   }
+  work->coded += work->pairs ? n / 2 : n;
+  work->out += n;
+  work->count -= n;
+}
+
+void reconstruct(Reconstruction* work) {
+#if defined(__AVX2__)
+  with_lanes(work, [&](const auto& lanes) {
+    while (work->count >= kGroup) lanes.write_group(work);
+  });
+  if (work->past_caches) _mm_sfence();
+#endif
+  reconstruct_some(work, work->count);
 }
 
 template <class Real>
@@ -165,33 +176,6 @@ void reconstruct_raw(const GridParams& grid, std::int32_t base, unsigned raw_bit
     reconstruct_raw_as<float>(grid, base, raw_bits, coded, raw, n, out);
   } else {
     reconstruct_raw_as<double>(grid, base, raw_bits, coded, raw, n, out);
-  }
-}
-
-void look_up(const float* values, [[maybe_unused]] std::size_t num_values,
-             const std::uint8_t* coded, std::size_t n, [[maybe_unused]] bool past_caches,
-             float* out) {
-  std::size_t i = 0;
-#if defined(__AVX2__)
-  if (num_values <= 16) {
-    if (past_caches) {
-      for (; i < n && reinterpret_cast<std::uintptr_t>(out + i) % 32 != 0; ++i)
-        out[i] = values[coded[i]];
-    }
-    i += look_up_lanes(values, coded + i, n - i, past_caches, out + i);
-  }
-#endif
-  for (; i < n; ++i) out[i] = values[coded[i]];
-}
-
-void unpack_pairs(const std::uint8_t* pairs, std::size_t num_pairs, std::uint8_t* coded) {
-  std::size_t i = 0;
-#if defined(__AVX2__)
-  i = unpack_pairs_lanes(pairs, num_pairs, coded);
-#endif
-  for (; i < num_pairs; ++i) {
-    coded[2 * i] = static_cast<std::uint8_t>(pairs[i] >> 4);
-    coded[2 * i + 1] = pairs[i] & 15;
   }
 }
 
@@ -351,23 +335,23 @@ inline std::size_t rounds_within(const HuffmanStream& stream, const std::uint8_t
 // One look-up. The eight bytes are stored whole; the count says how many are meant.
 #define DOCOFL_DECODE_STEP(s)                       \
   entry##s = entries[buffer##s & kStreamIndexMask]; \
-  store64(out##s, entry##s);                        \
-  out##s += entry##s >> kEntryCountShift;           \
-  buffer##s >>= (entry##s >> kEntryLengthShift) & 63;
+  buffer##s >>= entry##s & 63;                      \
+  store64(out##s, entry##s >> kEntryBytesShift);    \
+  out##s += entry##s >> kEntryCountShift;
 
 #define DOCOFL_DECODE_ADVANCE(s)                               \
   used##s = static_cast<unsigned>(__builtin_clzll(buffer##s)); \
   next##s += used##s >> 3;                                     \
   used##s &= 7;
 
-#define DOCOFL_DECODE_LONG(s)                                             \
-  if (entry##s >> kEntryCountShift == 0) {                                \
-    entry##s = long_word(table, load64(next##s) >> used##s);              \
-    store64(out##s, entry##s);                                            \
-    out##s += entry##s >> kEntryCountShift;                               \
-    used##s += static_cast<unsigned>(entry##s >> kEntryLengthShift) & 63; \
-    next##s += used##s >> 3;                                              \
-    used##s &= 7;                                                         \
+#define DOCOFL_DECODE_LONG(s)                                \
+  if (entry##s >> kEntryCountShift == 0) {                   \
+    entry##s = long_word(table, load64(next##s) >> used##s); \
+    store64(out##s, entry##s >> kEntryBytesShift);           \
+    out##s += entry##s >> kEntryCountShift;                  \
+    used##s += static_cast<unsigned>(entry##s & 63);         \
+    next##s += used##s >> 3;                                 \
+    used##s &= 7;                                            \
   }
 
 #define DOCOFL_DECODE_LOAD(s)                    \
@@ -384,7 +368,10 @@ inline std::size_t rounds_within(const HuffmanStream& stream, const std::uint8_t
 
 #define DOCOFL_FOR_STREAMS(step) step(0) step(1) step(2) step(3)
 
-void huffman_decode(const HuffmanTable& table, HuffmanStream streams[kHuffmanStreams]) {
+// `lanes` write values of `beside` in every round, as long as there are any.
+template <class Lanes>
+void huffman_decode_with(const HuffmanTable& table, HuffmanStream streams[kHuffmanStreams],
+                         const Lanes& lanes, Reconstruction* beside) {
   const std::uint64_t* const entries = table.entries;
   DOCOFL_FOR_STREAMS(DOCOFL_DECODE_LOAD)
   for (;;) {
@@ -411,9 +398,26 @@ void huffman_decode(const HuffmanTable& table, HuffmanStream streams[kHuffmanStr
       if ((least01 < least23 ? least01 : least23) >> kEntryCountShift == 0) {
         DOCOFL_FOR_STREAMS(DOCOFL_DECODE_LONG)
       }
+      lanes.write_groups(beside);
     }
   }
   DOCOFL_FOR_STREAMS(DOCOFL_DECODE_SAVE)
+}
+
+struct NoLanes {
+  void write_groups(Reconstruction*) const {}
+};
+
+void huffman_decode(const HuffmanTable& table, HuffmanStream streams[kHuffmanStreams],
+                    Reconstruction* beside) {
+#if defined(__AVX2__)
+  if (beside->count >= kGroup) {
+    with_lanes(beside,
+               [&](const auto& lanes) { huffman_decode_with(table, streams, lanes, beside); });
+    return;
+  }
+#endif
+  huffman_decode_with(table, streams, NoLanes(), beside);
 }
 
 void pack_raw(const std::uint32_t* raw, std::size_t n, unsigned raw_bits, std::uint8_t* out) {
@@ -536,8 +540,6 @@ const Kernels kTable = {
     split_levels,
     reconstruct,
     reconstruct_raw,
-    look_up,
-    unpack_pairs,
     pack_tuples,
     histogram,
     huffman_encode,

@@ -94,102 +94,181 @@ std::size_t quantize_window_lanes(const GridParams& grid, const WindowParams& wi
   return i;
 }
 
-// The values of eight levels.
+// The values of eight coded levels. base + j + 1/2 is exact in any order: double has room for it,
+// and the levels of a narrow grid have at most 14 bits.
 template <class Real>
 struct ValueLanes;
 
 template <>
 struct ValueLanes<float> {
-  explicit ValueLanes(const GridParams& grid)
-      : x_min(_mm256_set1_ps(static_cast<float>(grid.x_min))),
-        step(_mm256_set1_ps(static_cast<float>(grid.step))) {}
+  ValueLanes(const GridParams& grid, std::int32_t base)
+      : first(_mm256_set1_ps(static_cast<float>(base) + 0.5f)),
+        step(_mm256_set1_ps(static_cast<float>(grid.step))),
+        x_min(_mm256_set1_ps(static_cast<float>(grid.x_min))) {}
 
-  __m256 operator()(__m256i level) const {
-    const __m256 centre = _mm256_add_ps(_mm256_cvtepi32_ps(level), _mm256_set1_ps(0.5f));
+  __m256 operator()(const std::uint8_t* coded) const {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(coded));
+    const __m256 centre = _mm256_add_ps(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)), first);
     return _mm256_add_ps(x_min, _mm256_mul_ps(centre, step));
   }
 
-  __m256 x_min, step;
+  __m256 first, step, x_min;
 };
 
 template <>
 struct ValueLanes<double> {
-  explicit ValueLanes(const GridParams& grid)
-      : x_min(_mm256_set1_pd(grid.x_min)), step(_mm256_set1_pd(grid.step)) {}
+  ValueLanes(const GridParams& grid, std::int32_t base)
+      : first(_mm256_set1_pd(static_cast<double>(base) + 0.5)),
+        step(_mm256_set1_pd(grid.step)),
+        x_min(_mm256_set1_pd(grid.x_min)) {}
 
-  __m128 four(__m128i level) const {
-    const __m256d centre = _mm256_add_pd(_mm256_cvtepi32_pd(level), _mm256_set1_pd(0.5));
+  __m128 four(const std::uint8_t* coded) const {
+    const __m128i level = _mm_cvtepu8_epi32(_mm_loadu_si32(coded));
+    const __m256d centre = _mm256_add_pd(_mm256_cvtepi32_pd(level), first);
     return _mm256_cvtpd_ps(_mm256_add_pd(x_min, _mm256_mul_pd(centre, step)));
   }
 
-  __m256 operator()(__m256i level) const {
-    return _mm256_set_m128(four(_mm256_extracti128_si256(level, 1)),
-                           four(_mm256_castsi256_si128(level)));
+  __m256 operator()(const std::uint8_t* coded) const {
+    return _mm256_set_m128(four(coded + 4), four(coded));
   }
 
-  __m256d x_min, step;
+  __m256d first, step, x_min;
 };
 
-// reconstruct for whole groups of 8; returns how many values that were. With `past_caches`, `out`
-// must be aligned to 32 bytes: stores that bypass the caches need not read the lines that they
-// fill, which halves the traffic of a large output.
+// Values are written in groups. With `past_caches`, stores bypass the caches and need not read the
+// lines that they fill, which halves the traffic of a large output.
+constexpr std::size_t kGroup = 32;
+
+template <class Lanes, std::size_t kGroupBytes, int kGroupsPerRound>
+struct GroupWriter {
+  void write_group(Reconstruction* work) const {
+    __m256 values[4];
+    static_cast<const Lanes*>(this)->values_of(work->coded, values);
+    if (work->past_caches) {
+      for (int k = 0; k < 4; ++k) _mm256_stream_ps(work->out + 8 * k, values[k]);
+    } else {
+      for (int k = 0; k < 4; ++k) _mm256_storeu_ps(work->out + 8 * k, values[k]);
+    }
+    work->coded += kGroupBytes;
+    work->out += kGroup;
+    work->count -= kGroup;
+  }
+
+  // About as many values as a round of look-ups gives.
+  void write_groups(Reconstruction* work) const {
+    if (work->count < kGroupsPerRound * kGroup) return;
+    for (int k = 0; k < kGroupsPerRound; ++k) write_group(work);
+  }
+};
+
 template <class Real>
-std::size_t reconstruct_lanes(const GridParams& grid, std::int32_t base, const std::uint8_t* coded,
-                              std::size_t n, bool past_caches, float* out) {
-  const ValueLanes<Real> value(grid);
-  const __m256i first = _mm256_set1_epi32(base);
-  const auto values_at = [&](std::size_t i) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(coded + i));
-    return value(_mm256_add_epi32(_mm256_cvtepu8_epi32(bytes), first));
-  };
-  std::size_t i = 0;
-  if (past_caches) {
-    for (; i + 8 <= n; i += 8) _mm256_stream_ps(out + i, values_at(i));
-    _mm_sfence();
-  } else {
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, values_at(i));
-  }
-  return i;
-}
+struct GridLanes : GroupWriter<GridLanes<Real>, kGroup, 2> {
+  explicit GridLanes(const Reconstruction& work) : value(work.grid, work.base) {}
 
-// look_up in 16 values for whole groups of 8; returns how many values that were. As above with
-// `past_caches`.
-inline std::size_t look_up_lanes(const float* values, const std::uint8_t* coded, std::size_t n,
-                                 bool past_caches, float* out) {
-  const __m256 low = _mm256_loadu_ps(values);
-  const __m256 high = _mm256_loadu_ps(values + 8);
-  const auto values_at = [&](std::size_t i) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(coded + i));
-    const __m256i index = _mm256_cvtepu8_epi32(bytes);
-    // The permutation looks at three bits; the fourth, moved to the sign, chooses the half.
-    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index),
-                            _mm256_permutevar8x32_ps(high, index),
-                            _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
-  };
-  std::size_t i = 0;
-  if (past_caches) {
-    for (; i + 8 <= n; i += 8) _mm256_stream_ps(out + i, values_at(i));
-    _mm_sfence();
-  } else {
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, values_at(i));
+  void values_of(const std::uint8_t* coded, __m256 values[4]) const {
+    for (int k = 0; k < 4; ++k) values[k] = value(coded + 8 * k);
   }
-  return i;
-}
 
-// unpack_pairs for whole groups of 16 bytes; returns how many bytes that were.
-inline std::size_t unpack_pairs_lanes(const std::uint8_t* pairs, std::size_t num_pairs,
-                                      std::uint8_t* coded) {
-  const __m128i low_half = _mm_set1_epi8(15);
-  std::size_t i = 0;
-  for (; i + 16 <= num_pairs; i += 16) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs + i));
+  ValueLanes<Real> value;
+};
+
+// Up to 16 values, each looked up as four bytes.
+struct ShortTable {
+  explicit ShortTable(const float* table) {
+    for (int k = 0; k < 4; ++k) {
+      alignas(16) std::uint8_t bytes[16];
+      for (int i = 0; i < 16; ++i) {
+        std::uint32_t bits;
+        __builtin_memcpy(&bits, table + i, sizeof(bits));
+        bytes[i] = static_cast<std::uint8_t>(bits >> (8 * k));
+      }
+      planes[k] =
+          _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
+    }
+  }
+
+  void look_up(__m256i coded, __m256 values[4]) const {
+    // Unpacking works inside halves: give the low one the first four of each eight.
+    const __m256i index =
+        _mm256_permutevar8x32_epi32(coded, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    const __m256i a = _mm256_shuffle_epi8(planes[0], index);
+    const __m256i b = _mm256_shuffle_epi8(planes[1], index);
+    const __m256i c = _mm256_shuffle_epi8(planes[2], index);
+    const __m256i d = _mm256_shuffle_epi8(planes[3], index);
+    const __m256i ab_low = _mm256_unpacklo_epi8(a, b), ab_high = _mm256_unpackhi_epi8(a, b);
+    const __m256i cd_low = _mm256_unpacklo_epi8(c, d), cd_high = _mm256_unpackhi_epi8(c, d);
+    values[0] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(ab_low, cd_low));
+    values[1] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(ab_low, cd_low));
+    values[2] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(ab_high, cd_high));
+    values[3] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(ab_high, cd_high));
+  }
+
+  __m256i planes[4];
+};
+
+struct TableLanes : GroupWriter<TableLanes, kGroup, 2> {
+  explicit TableLanes(const Reconstruction& work) : table(work.table) {}
+
+  void values_of(const std::uint8_t* coded, __m256 values[4]) const {
+    table.look_up(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(coded)), values);
+  }
+
+  ShortTable table;
+};
+
+struct PairLanes : GroupWriter<PairLanes, kGroup / 2, 4> {
+  explicit PairLanes(const Reconstruction& work) : table(work.table) {}
+
+  void values_of(const std::uint8_t* pairs, __m256 values[4]) const {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs));
+    const __m128i low_half = _mm_set1_epi8(15);
     const __m128i first = _mm_and_si128(_mm_srli_epi16(bytes, 4), low_half);
     const __m128i second = _mm_and_si128(bytes, low_half);
-    __m128i* const to = reinterpret_cast<__m128i*>(coded + 2 * i);
-    _mm_storeu_si128(to, _mm_unpacklo_epi8(first, second));
-    _mm_storeu_si128(to + 1, _mm_unpackhi_epi8(first, second));
+    table.look_up(
+        _mm256_set_m128i(_mm_unpackhi_epi8(first, second), _mm_unpacklo_epi8(first, second)),
+        values);
   }
-  return i;
+
+  ShortTable table;
+};
+
+struct LongTableLanes : GroupWriter<LongTableLanes, kGroup, 2> {
+  explicit LongTableLanes(const Reconstruction& work) : table(work.table) {}
+
+  void values_of(const std::uint8_t* coded, __m256 values[4]) const {
+    for (int k = 0; k < 4; ++k) {
+      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(coded + 8 * k));
+      values[k] = _mm256_i32gather_ps(table, _mm256_cvtepu8_epi32(bytes), sizeof(float));
+    }
+  }
+
+  const float* table;
+};
+
+void reconstruct_some(Reconstruction* work, std::size_t n);
+
+// Calls use(lanes) with the lanes for `work`, its output aligned as `past_caches` needs it.
+template <class Use>
+void with_lanes(Reconstruction* work, const Use& use) {
+  if (work->past_caches) {
+    const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(work->out)) % 32 / sizeof(float);
+    if (work->pairs && head % 2 != 0) {
+      work->past_caches = false;  // a pair would be split
+    } else {
+      reconstruct_some(work, head < work->count ? head : work->count);
+    }
+  }
+  if (work->pairs) {
+    use(PairLanes(*work));
+  } else if (work->table == nullptr && work->grid.narrow) {
+    use(GridLanes<float>(*work));
+  } else if (work->table == nullptr) {
+    use(GridLanes<double>(*work));
+  } else if (work->table_size <= 16) {
+    use(TableLanes(*work));
+  } else {
+    use(LongTableLanes(*work));
+  }
 }
 
 }  // namespace
