@@ -65,7 +65,7 @@ def yardstick() -> Huff0:
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="module", params=(2.0, 8.0), ids="{}bits".format)
+@pytest.fixture(scope="module", params=BITS, ids="{}bits".format)
 def peak_memory(request: pytest.FixtureRequest, dataset: tuple[str, Floats]) -> dict[str, int]:
     """Return the bytes that a fresh process needs for one encode and one decode."""
     if not Path("/proc/self/clear_refs").exists():

@@ -293,6 +293,32 @@ DOCOFL_TEST(values_from_a_table) {
   });
 }
 
+DOCOFL_TEST(deviations_add_up_in_the_same_order) {
+  test::Random random(47);
+  const DeviationParams deviation = {0.25f, 1.5f};
+  for (const std::size_t runs : {0, 1, 2, 33}) {
+    for (const std::size_t stride : {64, 100, 128}) {
+      test::ExactArray<float> x(runs == 0 ? 0 : (runs - 1) * stride + 64, 1);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        x[i] = static_cast<float>(random.uniform() * 8 - 4);
+      }
+      float sums[64] = {};
+      for (std::size_t run = 0; run < runs; ++run) {
+        for (std::size_t k = 0; k < 64; ++k) {
+          sums[k] += std::min(std::fabs(x[run * stride + k] - 0.25f), 1.5f);
+        }
+      }
+      double expected = 0;
+      for (const float sum : sums) expected += sum;
+      test::for_each_isa([&](const std::string& isa) {
+        const test::Note note("isa ", isa, ", runs ", runs, ", stride ", stride);
+        const double found = kernels().sum_deviations(deviation, x.data(), runs, stride);
+        DOCOFL_CHECK_SAME(&found, &expected, 1);
+      });
+    }
+  }
+}
+
 // Keys have the order of the floats, and those of NaN and infinities lie outside the finite ones.
 DOCOFL_TEST(ranges_by_order_key) {
   const auto key_of = [](float x) {

@@ -42,9 +42,9 @@ class BytesSearch {
     std::optional<PayloadPlan> best;
     std::int64_t fits = 0;                                // levels known to meet the budget
     std::int64_t exceeds = std::int64_t(kMaxLevels) + 1;  // and known not to
-    double correction = 0;
     // Aim at the middle of the accepted band, as the sample is never quite right.
-    double margin = sample_.is_whole() ? 0 : std::min(0.003, tolerance_ / 3);
+    double margin = sample_.is_whole() ? 0 : tolerance_ * (1 - kSlack) / 2;
+    double correction = sample_.is_whole() ? 0 : first_correction(options_.bits - margin);
     for (int attempt = 0; attempt < kMaxPasses; ++attempt) {
       const double limit = options_.bits - correction;
       std::int64_t proposal = propose(fits, exceeds, limit - margin);
@@ -80,6 +80,8 @@ class BytesSearch {
  private:
   // Frames are whole bytes: a small tensor cannot be closer to its budget than about this.
   static constexpr double kRoundingBits = 16;
+  // The part of the tolerance with which the search on the sample is satisfied.
+  static constexpr double kSlack = 0.3;
   static constexpr int kMaxPasses = 8;
   static constexpr int kMaxProbes = 48;
   static constexpr int kMaxGuesses = 8;
@@ -111,6 +113,17 @@ class BytesSearch {
     return static_cast<std::int64_t>(std::min(guess, double(kMaxLevels)));
   }
 
+  // What the sample's estimate of bits is off, as far as its mean deviation tells.
+  double first_correction(double limit) {
+    const std::int64_t rough = search(coarse_sample_, 0, std::int64_t(kMaxLevels) + 1,
+                                      first_guess(limit), limit, tolerance_);
+    if (rough == 0 || !(sample_.deviation_variance() > 0)) return 0;
+    const double covariance =
+        bits_covariance(coarse_sample_, sample_.deviation(), range_.x_min, range_.x_max,
+                        static_cast<std::int32_t>(rough), options_.threads);
+    return covariance / sample_.deviation_variance() * sample_.deviation_excess();
+  }
+
   // The most levels between `fits` and `exceeds` (both excluded) that the sample estimates within
   // `limit`; `fits` where it finds none.
   std::int64_t propose(std::int64_t fits, std::int64_t exceeds, double limit) {
@@ -120,7 +133,8 @@ class BytesSearch {
     if (start == first_guess(limit) && !coarse_sample_.is_whole()) {
       start = search(coarse_sample_, fits, exceeds, start, limit, tolerance_);
     }
-    return search(sample_, fits, exceeds, start, limit, tolerance_ * 0.35);
+    return search(sample_, fits, exceeds, start, limit,
+                  sample_.is_whole() ? tolerance_ : tolerance_ * kSlack);
   }
 
   // The same for one sample, from `start`, satisfied with `slack` below the limit. Twice the levels

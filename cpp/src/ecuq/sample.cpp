@@ -1,8 +1,10 @@
 #include "ecuq/sample.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
+#include "common/checked.h"
 #include "common/counter_rng.h"
 #include "common/source.h"
 
@@ -12,6 +14,13 @@ namespace {
 // Short, so that many places of a tensor whose parts differ are seen; enough for pairs.
 constexpr std::size_t kRunLength = 2;
 constexpr std::size_t kMaxSorted = 256;
+// Deviations are summed over every other run of 64 values, the first or the second ones of a piece.
+constexpr std::size_t kPiece = 4096;
+constexpr std::size_t kSummedRun = 64;
+constexpr std::size_t kSummedRuns = kPiece / (2 * kSummedRun);
+// Their limit, in median deviations: far outliers would drown the rest.
+constexpr float kDeviationLimit = 8;
+constexpr std::size_t kPreview = 256;
 constexpr std::uint64_t kSampleKey = 2;  // any constant: bytes must not depend on chance
 
 }  // namespace
@@ -27,10 +36,41 @@ Sample::Sample(const TensorView& tensor, std::size_t max_size)
   size_ = num_runs_ * kRunLength;
   storage_.resize(size_);
   values_ = storage_.data();
+  choose_deviation();
+}
+
+// The middle and the median deviation of a few values.
+void Sample::choose_deviation() {
+  std::vector<float> preview(kPreview);
+  const std::size_t width = tensor_.size / kPreview;
+  for (std::size_t i = 0; i < kPreview; ++i) {
+    const std::uint64_t random = counter_random(kSampleKey, i) >> 32;
+    preview[i] = *load_values(tensor_, i * width + ((random * width) >> 32), 1, &preview[i]);
+  }
+  const auto median = [&] {
+    const auto middle = preview.begin() + kPreview / 2;
+    std::nth_element(preview.begin(), middle, preview.end());
+    return *middle;
+  };
+  deviation_.centre = median();
+  for (float& value : preview) value = std::fabs(value - deviation_.centre);
+  deviation_.limit = kDeviationLimit * median();
+  deviation_sums_.assign(divide_up(tensor_.size, kPiece), 0);
+}
+
+void Sample::sum_deviations(std::size_t begin, std::size_t end) {
+  float scratch[kPiece];
+  for (; begin + kPiece <= end; begin += kPiece) {
+    const std::size_t shift = (counter_random(kSampleKey, begin / kPiece) & 1) * kSummedRun;
+    const float* values = load_values(tensor_, begin, kPiece, scratch) + shift;
+    deviation_sums_[begin / kPiece] =
+        kernels().sum_deviations(deviation_, values, kSummedRuns, 2 * kSummedRun);
+  }
 }
 
 void Sample::gather(std::size_t begin, std::size_t end) {
   if (is_whole_) return;
+  sum_deviations(begin, end);
   const std::size_t width = tensor_.size / num_runs_;
   const std::size_t rest = tensor_.size % num_runs_;
   const auto part_begin = [&](std::size_t run) { return run * width + run * rest / num_runs_; };
@@ -50,7 +90,27 @@ void Sample::gather(std::size_t begin, std::size_t end) {
   }
 }
 
+void Sample::compare_deviations() {
+  double total = 0;
+  for (const double sum : deviation_sums_) total += sum;
+  const std::size_t summed = tensor_.size / kPiece * kSummedRuns * kSummedRun;
+  const std::size_t runs = size_ / kSummedRun;
+  const double mean = kernels().sum_deviations(deviation_, values_, runs, kSummedRun) /
+                      static_cast<double>(runs * kSummedRun);
+  deviation_excess_ = total / static_cast<double>(summed) - mean;
+
+  double squares = 0;
+  const std::size_t stride = size_ / kPiece;
+  for (std::size_t i = 0; i < kPiece; ++i) {
+    const float distance = std::fabs(values_[i * stride] - deviation_.centre);
+    const double difference = static_cast<double>(std::min(distance, deviation_.limit)) - mean;
+    squares += difference * difference;
+  }
+  deviation_variance_ = squares / static_cast<double>(kPiece);
+}
+
 void Sample::finish() {
+  if (!is_whole_) compare_deviations();
   const std::size_t stride = std::max<std::size_t>(1, size_ / kMaxSorted);
   for (std::size_t i = 0; i < size_; i += stride) sorted_.push_back(values_[i]);
   std::sort(sorted_.begin(), sorted_.end());

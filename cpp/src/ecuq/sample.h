@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "docofl/tensor.h"
+#include "kernels/kernels.h"
 
 namespace docofl {
 
@@ -11,6 +12,9 @@ namespace docofl {
 // a pseudo-random but fixed place of each of equal parts of the tensor (so that tuples of
 // neighbours and parts of different spread are represented), or all values where there are not many
 // more.
+//
+// It also compares itself with the tensor: the mean deviation from the middle is cheap to take over
+// much more of the tensor than is sampled, and a value's code word grows almost linearly with it.
 class Sample {
  public:
   // At most about `max_size` values, still to be gathered. A float32 tensor that is taken whole is
@@ -19,8 +23,8 @@ class Sample {
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
 
-  // Copies the runs that start in [begin, end) of the tensor. Cheapest while that part is in the
-  // cache; parts may be gathered at the same time.
+  // Copies the runs that start in [begin, end) of the tensor; `begin` must be a multiple of 4096.
+  // Cheapest while that part is in the cache; parts may be gathered at the same time.
   void gather(std::size_t begin, std::size_t end);
 
   // To be called when all of the tensor has been gathered.
@@ -31,17 +35,31 @@ class Sample {
   bool is_whole() const { return is_whole_; }
   TensorView view() const { return {values_, size_, DType::kFloat32}; }
 
+  // How values deviate from the middle: the mean of much of the tensor less the sample's own, and
+  // the sample's variance. All zero where the sample is the whole tensor.
+  const DeviationParams& deviation() const { return deviation_; }
+  double deviation_excess() const { return deviation_excess_; }
+  double deviation_variance() const { return deviation_variance_; }
+
   // The value that `fraction` of the sample does not exceed, roughly.
   float quantile(double fraction) const;
 
  private:
   TensorView tensor_;
   std::size_t num_runs_ = 0;
+  void choose_deviation();
+  void sum_deviations(std::size_t begin, std::size_t end);
+  void compare_deviations();
+
   const float* values_ = nullptr;
   std::size_t size_ = 0;
   bool is_whole_ = false;
   std::vector<float> storage_;
-  std::vector<float> sorted_;  // a subset, for quantiles
+  DeviationParams deviation_{};
+  double deviation_excess_ = 0;
+  double deviation_variance_ = 0;
+  std::vector<double> deviation_sums_;  // of the pieces of the tensor
+  std::vector<float> sorted_;           // a subset, for quantiles
 };
 
 }  // namespace docofl

@@ -1,6 +1,7 @@
 #include "ecuq/symbol_code.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "common/exact_log2.h"
@@ -13,7 +14,10 @@
 namespace docofl {
 namespace {
 
+// Bins in which levels are counted; fewer do for a small sample, whose counts are few.
 constexpr std::size_t kFineBins = 4096;
+constexpr std::size_t kFewFineBins = 1024;
+constexpr std::size_t kFewBinsSize = 4096;
 constexpr double kOutlierBits = 8.0 * kOutlierBytes;
 // Raw bits and tuples are quicker to handle: this many bits a coordinate are given for it.
 constexpr double kSpeedBonus = 0.002;
@@ -44,6 +48,16 @@ struct FineCounts {
   std::vector<std::uint32_t> bins;
 };
 
+// Counts of bins that somebody else keeps.
+struct BinView {
+  const std::uint32_t* counts;
+  std::size_t size;
+
+  const std::uint32_t& operator[](std::size_t i) const { return counts[i]; }
+};
+
+BinView view(const FineCounts& fine) { return {fine.bins.data(), fine.bins.size()}; }
+
 // A run of bins, and how many values lie in it.
 struct BinWindow {
   std::size_t begin = 0;
@@ -53,16 +67,17 @@ struct BinWindow {
 
 FineCounts count_levels(const Sample& sample, const GridParams& grid, int threads) {
   FineCounts fine;
+  const std::size_t max_bins = sample.size() <= kFewBinsSize ? kFewFineBins : kFineBins;
   std::size_t bins = static_cast<std::size_t>(grid.num_levels);
-  if (bins > kFineBins) {
+  if (bins > max_bins) {
     // Too many levels to count each: look at where most of them are.
     const float edges[2] = {sample.quantile(0.02), sample.quantile(0.98)};
     std::int32_t ends[2];
     kernels().quantize(grid, edges, 2, ends);
-    bins = kFineBins;
-    while (static_cast<std::size_t>(ends[1] - ends[0]) >> fine.shift > kFineBins / 2) ++fine.shift;
+    bins = max_bins;
+    while (static_cast<std::size_t>(ends[1] - ends[0]) >> fine.shift > max_bins / 2) ++fine.shift;
     const std::int64_t centre = (static_cast<std::int64_t>(ends[0]) + ends[1]) / 2;
-    const std::int64_t span = static_cast<std::int64_t>(kFineBins) << fine.shift;
+    const std::int64_t span = static_cast<std::int64_t>(max_bins) << fine.shift;
     const std::int64_t highest = std::max<std::int64_t>(0, grid.num_levels - span);
     fine.base =
         static_cast<std::int32_t>(std::min(highest, std::max<std::int64_t>(0, centre - span / 2)));
@@ -102,12 +117,12 @@ FineCounts count_levels(const Sample& sample, const GridParams& grid, int thread
 }
 
 // The run of at most `length` bins that holds most values, without empty bins at its ends.
-BinWindow best_window(const std::vector<std::uint32_t>& bins, std::size_t length) {
-  length = std::min(length, bins.size());
+BinWindow best_window(const BinView& bins, std::size_t length) {
+  length = std::min(length, bins.size);
   std::uint64_t inside = 0;
   for (std::size_t i = 0; i < length; ++i) inside += bins[i];
   BinWindow best{0, length, inside};
-  for (std::size_t i = length; i < bins.size(); ++i) {
+  for (std::size_t i = length; i < bins.size; ++i) {
     inside += bins[i];
     inside -= bins[i - length];
     if (inside > best.inside) best = {i - length + 1, length, inside};
@@ -118,8 +133,7 @@ BinWindow best_window(const std::vector<std::uint32_t>& bins, std::size_t length
 }
 
 // Bits a value for the bins of a window at their entropy, outliers included.
-double ideal_bits(const std::vector<std::uint32_t>& bins, const BinWindow& window,
-                  std::size_t total) {
+double ideal_bits(const BinView& bins, const BinWindow& window, std::size_t total) {
   double sum = 0;
   for (std::size_t i = 0; i < window.length; ++i) {
     const std::uint64_t count = bins[window.begin + i];
@@ -186,52 +200,56 @@ SymbolCode make_code(const Layout& layout, const SymbolCounts& counts, std::uint
   return code;
 }
 
-std::uint8_t most_frequent(const std::vector<std::uint32_t>& bins, const BinWindow& window) {
-  const auto first = bins.begin() + static_cast<std::ptrdiff_t>(window.begin);
-  return static_cast<std::uint8_t>(
-      std::max_element(first, first + static_cast<std::ptrdiff_t>(window.length)) - first);
+std::uint8_t most_frequent(const BinView& bins, const BinWindow& window) {
+  const std::uint32_t* const first = bins.counts + window.begin;
+  return static_cast<std::uint8_t>(std::max_element(first, first + window.length) - first);
 }
 
 // One level a word: as many raw bits as make the most of 256 code words.
-SymbolCode choose_single(const Sample& sample, const GridParams& grid, FineCounts fine,
+SymbolCode choose_single(const Sample& sample, const GridParams& grid, const FineCounts& fine,
                          std::size_t size) {
   const std::size_t total = sample.size();
   Layout best;
   double best_bits = 0;
-  std::vector<std::uint32_t> best_bins;
-  BinWindow best_bin_window;
-  for (bool first = true;; first = false) {
+  BinView best_bins{};
+  BinWindow best_window_found;
+  // Bins of twice the width, and so on, one after the other.
+  std::vector<std::uint32_t> folded(fine.bins.size() + kMaxRawBits);
+  std::uint32_t* next = folded.data();
+  BinView bins = view(fine);
+  for (unsigned shift = fine.shift;; ++shift) {
     // A grid of at most 256 levels is coded whole, so that no level can be an outlier.
+    const bool is_first = shift == fine.shift;
     const bool is_whole =
-        fine.shift == 0 && static_cast<std::size_t>(grid.num_levels) <= kMaxCodedLevels;
-    BinWindow window = best_window(fine.bins, kMaxCodedLevels);
-    if (is_whole) window = {0, fine.bins.size(), total};
+        shift == 0 && static_cast<std::size_t>(grid.num_levels) <= kMaxCodedLevels;
+    const BinWindow window =
+        is_whole ? BinWindow{0, bins.size, total} : best_window(bins, kMaxCodedLevels);
     const double table_bits = kTableBitsPerLevel * static_cast<double>(window.length);
     const double bits =
-        ideal_bits(fine.bins, window, total) + fine.shift + table_bits / static_cast<double>(size);
-    if (first || bits < best_bits + kSpeedBonus) {
-      best.base = fine.base + static_cast<std::int32_t>(window.begin << fine.shift);
+        ideal_bits(bins, window, total) + shift + table_bits / static_cast<double>(size);
+    if (is_first || bits < best_bits + kSpeedBonus) {
+      best.base = fine.base + static_cast<std::int32_t>(window.begin << shift);
       best.num_coded = static_cast<unsigned>(window.length);
-      best.raw_bits = fine.shift;
-      best.placeholder = most_frequent(fine.bins, window);
-      best_bits = first ? bits : std::min(bits, best_bits);
-      best_bins = fine.bins;
-      best_bin_window = window;
+      best.raw_bits = shift;
+      best_bits = is_first ? bits : std::min(bits, best_bits);
+      best_bins = bins;
+      best_window_found = window;
     }
-    if (fine.bins.size() <= 32 || fine.shift == kMaxRawBits || bits > best_bits + kHopelessBits)
-      break;
-    for (std::size_t i = 0; i < fine.bins.size() / 2; ++i) {
-      fine.bins[i] = fine.bins[2 * i] + fine.bins[2 * i + 1];
-    }
-    if (fine.bins.size() % 2 == 1) fine.bins[fine.bins.size() / 2] = fine.bins.back();
-    fine.bins.resize((fine.bins.size() + 1) / 2);
-    ++fine.shift;
+    if (bins.size <= 32 || shift == kMaxRawBits || bits > best_bits + kHopelessBits) break;
+    // SAFETY: halves, each rounded up, of the bins add up to no more than there are bins plus one
+    // for each of at most kMaxRawBits roundings.
+    const BinView half = {next, (bins.size + 1) / 2};
+    for (std::size_t i = 0; i < bins.size / 2; ++i) next[i] = bins[2 * i] + bins[2 * i + 1];
+    if (bins.size % 2 == 1) next[half.size - 1] = bins[bins.size - 1];
+    next += half.size;
+    bins = half;
   }
+  best.placeholder = most_frequent(best_bins, best_window_found);
   SymbolCounts counts{};
-  for (std::size_t j = 0; j < best_bin_window.length; ++j) {
-    counts[j] = best_bins[best_bin_window.begin + j];
+  for (std::size_t j = 0; j < best_window_found.length; ++j) {
+    counts[j] = best_bins[best_window_found.begin + j];
   }
-  const std::uint64_t outliers = total - best_bin_window.inside;
+  const std::uint64_t outliers = total - best_window_found.inside;
   counts[best.placeholder] += outliers;
   return make_code(best, counts, outliers, sample, size);
 }
@@ -281,7 +299,7 @@ SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int3
     if (fine.bins.size() > shape.max_levels) {
       // Outliers are worth their bytes for pairs only; more coordinates a word gain little more.
       if (shape.tuple > 2) continue;
-      window = best_window(fine.bins, shape.max_levels);
+      window = best_window(view(fine), shape.max_levels);
     }
     const double outside = 1 - static_cast<double>(window.inside) / static_cast<double>(total);
     if (window.length < 2 || outside * kOutlierBits > kMaxTupleOutlierBits) continue;
@@ -289,7 +307,7 @@ SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int3
     layout.base = fine.base + static_cast<std::int32_t>(window.begin);
     layout.num_coded = static_cast<unsigned>(window.length);
     layout.tuple = shape.tuple;
-    layout.placeholder = most_frequent(fine.bins, window);
+    layout.placeholder = most_frequent(view(fine), window);
     const SymbolCode tuples =
         measure_layout(sample, {x_min, x_max, num_levels, {}}, layout, size, threads);
     if (tuples.bits < best.bits + kSpeedBonus) best = tuples;
@@ -311,6 +329,32 @@ SymbolCode choose_code(const Sample& sample, const Levels& explicit_levels, std:
     break;
   }
   return best;
+}
+
+double bits_covariance(const Sample& sample, const DeviationParams& deviation, float x_min,
+                       float x_max, std::int32_t num_levels, int threads) {
+  const GridParams grid = make_grid(x_min, x_max, num_levels);
+  const FineCounts fine = count_levels(sample, grid, threads);
+  const double all = static_cast<double>(sample.size());
+  double bits_sum = 0, deviation_sum = 0, product_sum = 0;
+  std::uint64_t inside = 0;
+  const auto add = [&](std::uint64_t count, double bits, double distance) {
+    const double weight = static_cast<double>(count);
+    bits_sum += weight * bits;
+    deviation_sum += weight * distance;
+    product_sum += weight * bits * distance;
+  };
+  const double log_all = exact_log2(sample.size());
+  for (std::size_t i = 0; i < fine.bins.size(); ++i) {
+    if (fine.bins[i] == 0) continue;
+    const double level = fine.base + (static_cast<double>(i) + 0.5) * std::ldexp(1.0, fine.shift);
+    const double distance = std::fabs(grid.x_min + level * grid.step - deviation.centre);
+    add(fine.bins[i], log_all - exact_log2(fine.bins[i]),
+        std::min(distance, static_cast<double>(deviation.limit)));
+    inside += fine.bins[i];
+  }
+  add(sample.size() - inside, kOutlierBits, deviation.limit);
+  return product_sum / all - bits_sum / all * (deviation_sum / all);
 }
 
 SymbolCode fixed_width_code(unsigned raw_bits) {

@@ -27,6 +27,10 @@ SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int3
 SymbolCode choose_code(const Sample& sample, const Levels& explicit_levels, std::size_t size,
                        int threads);
 
+// The covariance of a value's bits at their ideal and its deviation.
+double bits_covariance(const Sample& sample, const DeviationParams& deviation, float x_min,
+                       float x_max, std::int32_t num_levels, int threads);
+
 // A grid of 2^raw_bits levels without code words: raw bits alone.
 SymbolCode fixed_width_code(unsigned raw_bits);
 

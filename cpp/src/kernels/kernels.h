@@ -15,6 +15,12 @@ struct GridParams {
   bool narrow;  // float32 arithmetic, otherwise double
 };
 
+// How far a value lies from the middle: min(|x - centre|, limit).
+struct DeviationParams {
+  float centre;
+  float limit;
+};
+
 // The part of the grid that has code words: levels base <= k < base + span.
 struct WindowParams {
   std::int32_t base;
@@ -75,6 +81,11 @@ struct Kernels {
   // Widens [*lo, *hi] by the order keys of x: floats as integers of the same order, with every
   // NaN and infinity outside the keys of finite values.
   void (*key_range)(const float* x, std::size_t n, std::int32_t* lo, std::int32_t* hi);
+
+  // The sum of the deviations of `runs` runs of 64 values, the next one `stride` values after the
+  // last.
+  double (*sum_deviations)(const DeviationParams& deviation, const float* x, std::size_t runs,
+                           std::size_t stride);
 
   // Level of each value.
   void (*quantize)(const GridParams& grid, const float* x, std::size_t n, std::int32_t* levels);

@@ -38,6 +38,25 @@ void key_range(const float* x, std::size_t n, std::int32_t* lo, std::int32_t* hi
   *hi = high;
 }
 
+// In 64 sums, so that the order of additions is the same on all levels.
+double sum_deviations(const DeviationParams& deviation, const float* x, std::size_t runs,
+                      std::size_t stride) {
+  float sums[64] = {};
+#if defined(__AVX2__)
+  sum_deviation_lanes(deviation, x, runs, stride, sums);
+#else
+  for (std::size_t run = 0; run < runs; ++run, x += stride) {
+    for (std::size_t k = 0; k < 64; ++k) {
+      const float distance = __builtin_fabsf(x[k] - deviation.centre);
+      sums[k] += distance < deviation.limit ? distance : deviation.limit;
+    }
+  }
+#endif
+  double total = 0;
+  for (const float sum : sums) total += static_cast<double>(sum);
+  return total;
+}
+
 // --- quantization ----------------------------------------------------------------------------
 
 // Both comparisons are false for NaN, which so becomes `low`: the cast to integer is always
@@ -535,6 +554,7 @@ extern const Kernels kTable;
 const Kernels kTable = {
     DOCOFL_STRINGIFY(DOCOFL_ISA),
     key_range,
+    sum_deviations,
     quantize,
     quantize_window,
     split_levels,

@@ -8,6 +8,22 @@ namespace docofl {
 namespace DOCOFL_ISA {
 namespace {
 
+inline void sum_deviation_lanes(const DeviationParams& deviation, const float* x, std::size_t runs,
+                                std::size_t stride, float sums[64]) {
+  const __m256 centre = _mm256_set1_ps(deviation.centre);
+  const __m256 limit = _mm256_set1_ps(deviation.limit);
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  __m256 sum[8];
+  for (int k = 0; k < 8; ++k) sum[k] = _mm256_setzero_ps();
+  for (std::size_t run = 0; run < runs; ++run, x += stride) {
+    for (int k = 0; k < 8; ++k) {
+      const __m256 difference = _mm256_sub_ps(_mm256_loadu_ps(x + 8 * k), centre);
+      sum[k] = _mm256_add_ps(sum[k], _mm256_min_ps(_mm256_andnot_ps(sign, difference), limit));
+    }
+  }
+  for (int k = 0; k < 8; ++k) _mm256_storeu_ps(sums + 8 * k, sum[k]);
+}
+
 // The level of eight values, in the arithmetic of the grid. max and min return their second operand
 // for NaN.
 template <class Real>
