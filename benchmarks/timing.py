@@ -11,7 +11,7 @@ from typing import Any
 Call = Callable[[], Any]
 
 
-def interleaved_min(calls: Mapping[str, Call], repeats: int) -> dict[str, float]:
+def interleaved_min(calls: Mapping[str, Call], repeats: int, burst: int = 1) -> dict[str, float]:
     """Time several calls in turn and keep the least time of each.
 
     Taking turns lets a slow spell of the machine hit all calls alike, so that ratios of the
@@ -23,6 +23,8 @@ def interleaved_min(calls: Mapping[str, Call], repeats: int) -> dict[str, float]
         What to time, by name. Each is called once before, untimed.
     repeats
         Timed calls of each.
+    burst
+        Calls of one kind in a row, so that threads and caches are as in a loop of such calls.
 
     Returns
     -------
@@ -35,9 +37,9 @@ def interleaved_min(calls: Mapping[str, Call], repeats: int) -> dict[str, float]
     enabled = gc.isenabled()
     gc.disable()
     try:
-        for _ in range(repeats):
+        for _ in range(-(-repeats // burst)):
             for name, call in calls.items():
-                best[name] = min(best[name], _seconds(call))
+                best[name] = min(best[name], *(_seconds(call) for _ in range(burst)))
     finally:
         if enabled:
             gc.enable()

@@ -65,6 +65,14 @@ py::bytes new_bytes(std::size_t size) {
   return py::reinterpret_steal<py::bytes>(object);
 }
 
+// The first `size` bytes, in place where the allocator can.
+py::bytes cut_bytes(py::bytes bytes, std::size_t size) {
+  if (size == static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr()))) return bytes;
+  PyObject* object = bytes.release().ptr();
+  if (_PyBytes_Resize(&object, static_cast<Py_ssize_t>(size)) != 0) throw py::error_already_set();
+  return py::reinterpret_steal<py::bytes>(object);
+}
+
 std::uint8_t* bytes_data(const py::bytes& bytes) {
   return reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(bytes.ptr()));
 }
@@ -92,16 +100,20 @@ py::bytes ecuq_encode(const py::handle& data, int dtype, const Shape& shape, int
   options.tolerance = tolerance;
   options.budget = entropy_budget ? docofl::Budget::kEntropy : docofl::Budget::kBytes;
   options.threads = threads;
+  // With a bound on the size the frame is made in one pass, in memory that is cut to size later.
+  const std::size_t capacity = docofl::encoded_capacity(header, options);
+  py::bytes out = new_bytes(capacity);
   const docofl::EcuqPlan plan = [&] {
     const LongCall call;
-    return docofl::ecuq_plan(header, tensor, options);
+    return docofl::ecuq_plan(header, tensor, options, {bytes_data(out), capacity});
   }();
-  py::bytes out = new_bytes(docofl::encoded_size(plan));
+  const std::size_t size = docofl::encoded_size(plan);
+  if (size > capacity) out = new_bytes(size);
   {
     const LongCall call;
     docofl::ecuq_encode(plan, tensor, threads, bytes_data(out));
   }
-  return out;
+  return cut_bytes(std::move(out), size);
 }
 
 py::bytes identity_encode(const py::handle& data, int dtype, const Shape& shape, int flags,

@@ -33,6 +33,7 @@ ROUNDS = 5
 
 REPEATS = 7
 MAX_TURNS = 3
+THREADS_BURST = 5  # a second thread sleeps between calls that do not need it
 REFERENCE_REPEATS = 3
 REFERENCE_TOLERANCE = 0.1  # the listing as printed, its cheapest search
 
@@ -137,13 +138,15 @@ class TestTargets:
     def test_encode_with_two_threads(self, case: Case) -> None:
         """Two threads encode at least 1.7 times as fast as one."""
         two, one = encode_call(case, 2), encode_call(case, 1)
-        _assert_ratio(f"{_name(case)}: encode, two threads / one", two, one, 1.7)
+        label = f"{_name(case)}: encode, two threads / one"
+        _assert_ratio(label, two, one, 1.7, burst=THREADS_BURST)
 
     @pytest.mark.skipif(available_cpus() < 2, reason="needs two processors")
     def test_decode_with_two_threads(self, case: Case) -> None:
         """Two threads decode at least 1.7 times as fast as one."""
         two, one = decode_call(case, 2), decode_call(case, 1)
-        _assert_ratio(f"{_name(case)}: decode, two threads / one", two, one, 1.7)
+        label = f"{_name(case)}: decode, two threads / one"
+        _assert_ratio(label, two, one, 1.7, burst=THREADS_BURST)
 
     def test_encode_against_reference(self, case: Case) -> None:
         """Our default encode is at least 25 times as fast as the listing in NumPy."""
@@ -235,11 +238,14 @@ def _run(benchmark: Any, call: Call) -> None:
 
 
 def _assert_ratio(
-    label: str, ours: Call, other: Call, target: float, repeats: int = REPEATS
+    label: str, ours: Call, other: Call, target: float, repeats: int = REPEATS, burst: int = 1
 ) -> None:
     """Assert that ``ours`` is at least ``target`` times as fast as ``other``."""
     best = _settled_min(
-        {"ours": ours, "other": other}, repeats, lambda best: best["other"] >= target * best["ours"]
+        {"ours": ours, "other": other},
+        repeats * burst,
+        lambda best: best["other"] >= target * best["ours"],
+        burst,
     )
     ratio = best["other"] / best["ours"]
     times = f"{best['ours'] * 1e3:.2f} ms against {best['other'] * 1e3:.2f} ms"
@@ -247,13 +253,16 @@ def _assert_ratio(
 
 
 def _settled_min(
-    calls: Mapping[str, Call], repeats: int, settled: Callable[[dict[str, float]], bool]
+    calls: Mapping[str, Call],
+    repeats: int,
+    settled: Callable[[dict[str, float]], bool],
+    burst: int,
 ) -> dict[str, float]:
     """Take up to `MAX_TURNS` times the repeats, as a busy machine can spoil all of the first."""
-    best = interleaved_min(calls, repeats)
+    best = interleaved_min(calls, repeats, burst)
     for _ in range(MAX_TURNS - 1):
         if settled(best):
             break
-        again = interleaved_min(calls, repeats)
+        again = interleaved_min(calls, repeats, burst)
         best = {name: min(best[name], again[name]) for name in calls}
     return best

@@ -36,16 +36,23 @@ class EcuqPlan {
   std::unique_ptr<Impl> impl_;
 };
 
-// Finds the levels and the code for `tensor`. Extra memory is about 2 % of the input plus a sample
-// of at most half a megabyte. Throws Error(kInvalidInput) for values that are not finite (or, in
-// float64, beyond float32) and for options out of range.
-EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const EcuqOptions& options);
+// The most bytes that a frame can take, where the options bound it (the bytes budget), otherwise 0.
+std::size_t encoded_capacity(const FrameHeader& header, const EcuqOptions& options);
+
+// Finds the levels and the code for `tensor`, and codes it for its exact size. `room`, if not
+// empty, is where the frame is going to be written: what is coded is then left there, and
+// ecuq_encode need not do it again. Extra memory is a sample of at most a megabyte and a block a
+// thread. Throws Error(kInvalidInput) for values that are not finite (or, in float64, beyond
+// float32) and for options out of range.
+EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const EcuqOptions& options,
+                   MutableByteView room = {});
 
 // Exact size in bytes of the frame that ecuq_encode will write.
 std::size_t encoded_size(const EcuqPlan& plan);
 
-// Writes a whole frame of encoded_size(plan) bytes. Throws Error(kInvalidInput) when the tensor is
-// no longer the one that was planned for; `out` then holds no valid frame.
+// Writes a whole frame of encoded_size(plan) bytes; to the room of the plan where it had one and
+// encoded_size(plan) fits it. Throws Error(kInvalidInput) when the tensor is no longer the one that
+// was planned for; `out` then holds no valid frame.
 void ecuq_encode(const EcuqPlan& plan, const TensorView& tensor, int threads, std::uint8_t* out);
 
 // What the parameters of an ECUQ payload say, without decoding it.

@@ -27,6 +27,11 @@ struct MutableTensorView {
   DType dtype = DType::kFloat32;
 };
 
+struct MutableByteView {
+  std::uint8_t* data = nullptr;
+  std::size_t size = 0;
+};
+
 struct ByteView {
   const std::uint8_t* data = nullptr;
   std::size_t size = 0;

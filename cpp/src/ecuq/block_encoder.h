@@ -39,16 +39,16 @@ class BlockEncoder {
   unsigned max_length_ = 0;
 };
 
-// What a pass over all blocks found out, and their bytes where they were kept.
+// What a pass over all blocks found out, and where it left their bytes.
 struct EncodedBlocks {
   std::vector<std::uint16_t> stream_sizes;
   std::vector<std::uint32_t> block_outliers;
   std::uint64_t num_outliers = 0;
-  std::vector<std::vector<std::uint8_t>> kept;
+  std::uint8_t* bytes = nullptr;  // one after the other; null where they are not to be had
 };
 
-// Encodes all blocks for their sizes; keeps the bytes if asked to.
+// Encodes all blocks for their sizes, into `room` if they fit.
 EncodedBlocks encode_blocks(const TensorView& tensor, const Levels& levels, const SymbolCode& code,
-                            bool keep, int threads);
+                            MutableByteView room, int threads);
 
 }  // namespace docofl

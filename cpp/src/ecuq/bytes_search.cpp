@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/exact_log2.h"
-#include "ecuq/payload_plan.h"
 #include "ecuq/symbol_code.h"
 
 namespace docofl {
@@ -24,14 +23,15 @@ double rough_exp2(double x) {
 
 class BytesSearch {
  public:
-  BytesSearch(const TensorView& tensor, const Sample& sample, const ValueRange& range,
-              const EcuqOptions& options)
-      : tensor_(tensor),
+  BytesSearch(const PlanRequest& request, const Sample& sample, const ValueRange& range)
+      : request_(request),
+        tensor_(request.tensor),
         sample_(sample),
         coarse_sample_(sample.view(), kCoarseSampleSize),
         range_(range),
-        options_(options),
-        tolerance_(std::max(options.tolerance, kRoundingBits / static_cast<double>(tensor.size))) {
+        options_(request.options),
+        tolerance_(
+            std::max(options_.tolerance, kRoundingBits / static_cast<double>(tensor_.size))) {
     coarse_sample_.gather(0, sample.size());
     coarse_sample_.finish();
   }
@@ -49,12 +49,14 @@ class BytesSearch {
       const double limit = options_.bits - correction;
       std::int64_t proposal = propose(fits, exceeds, limit - margin);
       // Where a level more or less makes a larger difference than the band is wide, dare more.
-      if (proposal <= fits || code_for(sample_, proposal).bits < limit - tolerance_) {
+      if (margin > 0 &&
+          (proposal <= fits || code_for(sample_, proposal).bits < limit - tolerance_)) {
         proposal = propose(fits, exceeds, limit - margin / 4);
       }
       if (proposal <= fits) break;
       const SymbolCode& code = code_for(sample_, proposal);
-      PayloadPlan plan = make_plan(tensor_, levels(proposal), code, options_);
+      if (best) best->blocks.bytes = nullptr;  // about to be overwritten
+      PayloadPlan plan = make_plan(request_, levels(proposal), code);
       const std::size_t bytes = charged_bytes(plan, tensor_.size);
       const double exact = 8.0 * static_cast<double>(bytes) / size;
       correction = exact - code.bits;
@@ -70,6 +72,7 @@ class BytesSearch {
     // Plain fixed-width codes need no table: they win where the tensor is small.
     const unsigned width = static_cast<unsigned>(std::min(24.0, options_.bits));
     if (!best || (std::int64_t(1) << width) > best->levels.num_levels) {
+      if (best) best->blocks.bytes = nullptr;
       PayloadPlan fixed = plan_fixed_width(width);
       if (charged_bytes(fixed, tensor_.size) <= budget) return fixed;
       if (!best) return plan_fixed_width(0);
@@ -92,7 +95,7 @@ class BytesSearch {
   }
 
   PayloadPlan plan_fixed_width(unsigned width) const {
-    return make_plan(tensor_, levels(std::int64_t(1) << width), fixed_width_code(width), options_);
+    return make_plan(request_, levels(std::int64_t(1) << width), fixed_width_code(width));
   }
 
   const SymbolCode& code_for(const Sample& sample, std::int64_t num_levels) {
@@ -156,7 +159,7 @@ class BytesSearch {
         high = next;
       }
       const double log = exact_log2(static_cast<std::uint64_t>(next));
-      if (probe > 0) slope = std::min(2.0, std::max(0.3, (bits - last_bits) / (log - last_log)));
+      if (probe > 0) slope = std::min(2.0, std::max(0.6, (bits - last_bits) / (log - last_log)));
       last_log = log;
       last_bits = bits;
       next =
@@ -174,20 +177,21 @@ class BytesSearch {
     return low;
   }
 
+  const PlanRequest& request_;
   const TensorView& tensor_;
   const Sample& sample_;
   Sample coarse_sample_;
   ValueRange range_;
-  EcuqOptions options_;
+  const EcuqOptions& options_;
   double tolerance_;
   std::map<std::pair<const Sample*, std::int64_t>, SymbolCode> codes_;
 };
 
 }  // namespace
 
-PayloadPlan search_bytes(const TensorView& tensor, const Sample& sample, const ValueRange& range,
-                         const EcuqOptions& options) {
-  return BytesSearch(tensor, sample, range, options).run();
+PayloadPlan search_bytes(const PlanRequest& request, const Sample& sample,
+                         const ValueRange& range) {
+  return BytesSearch(request, sample, range).run();
 }
 
 }  // namespace docofl

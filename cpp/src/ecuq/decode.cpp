@@ -30,8 +30,11 @@ constexpr std::size_t kOutlierPiece = 64;  // outliers restored at a time
 constexpr std::size_t kFewLevels = 16;
 
 // Blocks that one worker decodes in a row: all but the last are reconstructed while the next one's
-// code words are decoded.
-constexpr std::size_t kRunBlocks = 8;
+// code words are decoded. Fewer where there would not be several runs for each worker.
+std::size_t run_length(std::size_t blocks, int threads) {
+  const std::size_t share = blocks / (4 * static_cast<std::size_t>(num_workers(blocks, threads)));
+  return std::min<std::size_t>(8, std::max<std::size_t>(1, share));
+}
 
 bool is_half(DType dtype) { return item_size(dtype) == 2; }
 
@@ -268,11 +271,12 @@ void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) 
   if (frame.size == 0) return;
   const BlockDecoder decoder(frame, header, out.dtype);
   const std::size_t blocks = num_blocks(frame.size);
-  const std::size_t runs = divide_up(blocks, kRunBlocks);
+  const std::size_t length = run_length(blocks, threads);
+  const std::size_t runs = divide_up(blocks, length);
   std::vector<DecodeScratch> scratch(num_workers(runs, threads));
   parallel_for(runs, threads, [&](std::size_t run, int worker) {
-    const std::size_t last = std::min((run + 1) * kRunBlocks, blocks);
-    decoder.decode(run * kRunBlocks, last, out, &scratch[worker]);
+    const std::size_t last = std::min((run + 1) * length, blocks);
+    decoder.decode(run * length, last, out, &scratch[worker]);
   });
 }
 

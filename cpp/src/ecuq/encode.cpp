@@ -44,8 +44,17 @@ void check_options(const EcuqOptions& options) {
 
 }  // namespace
 
-EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor,
-                   const EcuqOptions& options) {
+std::size_t encoded_capacity(const FrameHeader& header, const EcuqOptions& options) {
+  check_options(options);
+  if (options.budget != Budget::kBytes) return 0;
+  const std::size_t size = checked_size(header.shape, header.dtype);
+  // The bytes promise (docs/format.md, section 5), with a byte for roundings.
+  return static_cast<std::size_t>(options.bits * static_cast<double>(size) / 8) + 1 + 64 +
+         10 * header.shape.size();
+}
+
+EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const EcuqOptions& options,
+                   MutableByteView room) {
   const DefaultFloatMode float_mode;
   check_options(options);
   auto impl = std::make_unique<EcuqPlan::Impl>();
@@ -56,8 +65,16 @@ EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor,
     throw Error(ErrorKind::kInvalidInput, "tensor: does not match its header");
   }
   if (impl->size > 0) {
-    impl->payload = plan_payload(tensor, options);
+    // The payload's place depends a little on its size; guess that it uses the budget up.
+    const std::size_t guess =
+        static_cast<std::size_t>(options.bits * static_cast<double>(impl->size) / 8);
+    const std::size_t start = frame_size(header, guess) - guess - kChecksumBytes;
+    PlanRequest request{tensor, options, {}};
+    if (room.size > start) request.room = {room.data + start, room.size - start};
+    impl->payload = plan_payload(request);
     impl->payload_bytes = payload_size(impl->payload, impl->size);
+    // A frame that does not fit the room will be written elsewhere.
+    if (frame_size(header, impl->payload_bytes) > room.size) impl->payload.blocks.bytes = nullptr;
   }
   return EcuqPlan(std::move(impl));
 }
@@ -66,45 +83,60 @@ std::size_t encoded_size(const EcuqPlan& plan) {
   return frame_size(plan.impl().header, plan.impl().payload_bytes);
 }
 
+namespace {
+
+// Writes the blocks of a plan that did not leave them anywhere.
+void encode_again(const PayloadPlan& plan, const TensorView& tensor, int threads,
+                  std::uint8_t* out) {
+  const EncodedBlocks& blocks = plan.blocks;
+  const Layout& layout = plan.code.layout;
+  const std::size_t count = num_blocks(tensor.size);
+  std::vector<std::uint8_t*> starts(count);
+  for (std::size_t block = 0; block < count; ++block) {
+    const std::size_t length = block_length(tensor.size, block);
+    starts[block] = out;
+    out += block_bytes(&blocks.stream_sizes[block * kHuffmanStreams],
+                       split_streams(length, layout.tuple).count, length, layout.raw_bits,
+                       blocks.block_outliers[block]);
+  }
+  const BlockEncoder encoder(plan.levels, plan.code);
+  std::vector<BlockEncoder::Scratch> scratch(num_workers(count, threads));
+  parallel_for(count, threads, [&](std::size_t block, int worker) {
+    const BlockEncoder::Encoded encoded = encoder.encode(tensor, block, &scratch[worker]);
+    if (encoded.num_outliers != blocks.block_outliers[block] ||
+        !std::equal(encoded.stream_sizes, encoded.stream_sizes + encoded.num_streams,
+                    &blocks.stream_sizes[block * kHuffmanStreams])) {
+      throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
+    }
+    // SAFETY: the sizes add up to the same as those in the directory, from which starts was made.
+    const ByteView bytes = encoded.bytes;
+    if (bytes.size > 0) std::memcpy(starts[block], bytes.data, bytes.size);
+  });
+}
+
+}  // namespace
+
 void ecuq_encode(const EcuqPlan& plan_handle, const TensorView& tensor, int threads,
                  std::uint8_t* out) {
   const DefaultFloatMode float_mode;
   const EcuqPlan::Impl& plan = plan_handle.impl();
-  std::uint8_t* next = write_frame_header(plan.header, plan.payload_bytes, out);
+  const EncodedBlocks& blocks = plan.payload.blocks;
+  const std::size_t size = encoded_size(plan_handle);
   if (plan.size > 0) {
-    const EncodedBlocks& blocks = plan.payload.blocks;
-    const Layout& layout = plan.payload.code.layout;
-    next = write_payload_header(plan.payload, plan.size, next);
-
-    const std::size_t count = num_blocks(plan.size);
-    std::vector<std::uint8_t*> starts(count);
-    for (std::size_t block = 0; block < count; ++block) {
-      const std::size_t length = block_length(plan.size, block);
-      starts[block] = next;
-      next += block_bytes(&blocks.stream_sizes[block * kHuffmanStreams],
-                          split_streams(length, layout.tuple).count, length, layout.raw_bits,
-                          blocks.block_outliers[block]);
+    std::uint8_t* const payload = out + (size - kChecksumBytes - plan.payload_bytes);
+    const std::size_t header_bytes =
+        payload_header_size(plan.payload.levels, plan.payload.code, plan.size);
+    std::uint8_t* const start = payload + header_bytes;
+    // Before anything else is written: the header may reach into misplaced blocks.
+    if (blocks.bytes == nullptr) {
+      encode_again(plan.payload, tensor, threads, start);
+    } else if (blocks.bytes != start) {
+      std::memmove(start, blocks.bytes, plan.payload_bytes - header_bytes);
     }
-    const BlockEncoder encoder(plan.payload.levels, plan.payload.code);
-    std::vector<BlockEncoder::Scratch> scratch(num_workers(count, threads));
-    parallel_for(count, threads, [&](std::size_t block, int worker) {
-      ByteView bytes;
-      if (blocks.kept.empty()) {
-        const BlockEncoder::Encoded encoded = encoder.encode(tensor, block, &scratch[worker]);
-        if (encoded.num_outliers != blocks.block_outliers[block] ||
-            !std::equal(encoded.stream_sizes, encoded.stream_sizes + encoded.num_streams,
-                        &blocks.stream_sizes[block * kHuffmanStreams])) {
-          throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
-        }
-        bytes = encoded.bytes;
-      } else {
-        bytes = {blocks.kept[block].data(), blocks.kept[block].size()};
-      }
-      // SAFETY: the sizes add up to the same as those in the directory, from which starts was made.
-      if (bytes.size > 0) std::memcpy(starts[block], bytes.data, bytes.size);
-    });
+    write_payload_header(plan.payload, plan.size, payload);
   }
-  seal_frame(out, encoded_size(plan_handle), threads);
+  write_frame_header(plan.header, plan.payload_bytes, out);
+  seal_frame(out, size, threads);
 }
 
 }  // namespace docofl

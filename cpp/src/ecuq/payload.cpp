@@ -148,19 +148,27 @@ std::size_t block_bytes(const std::uint16_t* stream_sizes, int streams, std::siz
   return bytes;
 }
 
+bool has_outliers(const Levels& levels, const Layout& layout) {
+  const WindowParams window = layout.window();
+  return !levels.is_explicit() && (window.base > 0 || window.span < levels.num_levels);
+}
+
+std::size_t payload_header_size(const Levels& levels, const SymbolCode& code, std::size_t size) {
+  const std::size_t alphabet = code.layout.alphabet();
+  return kCommonBytes + levels_bytes(levels) +
+         (alphabet > 1 ? code_table_size(code.lengths, alphabet) : 0) + 2 * num_streams(size) +
+         (has_outliers(levels, code.layout) ? 4 * num_blocks(size) : 0);
+}
+
 std::size_t payload_size(const PayloadPlan& plan, std::size_t size) {
   if (size == 0) return 0;
   const Layout& layout = plan.code.layout;
-  const std::size_t alphabet = layout.alphabet();
-  std::size_t bytes = kCommonBytes + levels_bytes(plan.levels) +
-                      (alphabet > 1 ? code_table_size(plan.code.lengths, alphabet) : 0) +
-                      plan.blocks.num_outliers * kOutlierBytes;
+  std::size_t bytes =
+      payload_header_size(plan.levels, plan.code, size) + plan.blocks.num_outliers * kOutlierBytes;
   for (std::size_t block = 0; block < num_blocks(size); ++block) {
     const std::size_t length = block_length(size, block);
-    const int streams = split_streams(length, layout.tuple).count;
-    bytes += directory_entry_bytes(streams, plan.blocks.num_outliers > 0) +
-             block_bytes(&plan.blocks.stream_sizes[block * kHuffmanStreams], streams, length,
-                         layout.raw_bits, 0);
+    bytes += block_bytes(&plan.blocks.stream_sizes[block * kHuffmanStreams],
+                         split_streams(length, layout.tuple).count, length, layout.raw_bits, 0);
   }
   return bytes;
 }
@@ -169,16 +177,16 @@ std::size_t charged_bytes(const PayloadPlan& plan, std::size_t size) {
   const int streams = split_streams(block_length(size, 0), 1).count;
   return payload_size(plan, size) - kCommonBytes -
          (plan.levels.is_explicit() ? sizeof(float) : kUniformBytes) -
-         directory_entry_bytes(streams, plan.blocks.num_outliers > 0);
+         directory_entry_bytes(streams, has_outliers(plan.levels, plan.code.layout));
 }
 
 std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, std::uint8_t* out) {
   const Levels& levels = plan.levels;
   const Layout& layout = plan.code.layout;
-  const bool has_outliers = plan.blocks.num_outliers > 0;
+  const bool outliers = has_outliers(levels, layout);
   *out++ = kCoderHuffman;
   *out++ = static_cast<std::uint8_t>((levels.is_explicit() ? kModeExplicit : 0) |
-                                     (has_outliers ? kModeOutliers : 0));
+                                     (outliers ? kModeOutliers : 0));
   *out++ = static_cast<std::uint8_t>(layout.tuple);
   *out++ = static_cast<std::uint8_t>(layout.raw_bits);
   *out++ = static_cast<std::uint8_t>(layout.num_coded - 1);
@@ -196,7 +204,7 @@ std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, st
     const int streams = split_streams(block_length(size, block), layout.tuple).count;
     const std::uint16_t* sizes = &plan.blocks.stream_sizes[block * kHuffmanStreams];
     for (int s = 0; s < streams; ++s) out = write_le(out, sizes[s]);
-    if (has_outliers) out = write_le(out, plan.blocks.block_outliers[block]);
+    if (outliers) out = write_le(out, plan.blocks.block_outliers[block]);
   }
   return out;
 }

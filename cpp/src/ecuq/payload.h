@@ -22,6 +22,12 @@ struct PayloadPlan {
   EncodedBlocks blocks;
 };
 
+// Whether the directory counts outliers: where some levels of the grid have no code word.
+bool has_outliers(const Levels& levels, const Layout& layout);
+
+// Bytes before the blocks.
+std::size_t payload_header_size(const Levels& levels, const SymbolCode& code, std::size_t size);
+
 // Bytes of the whole payload.
 std::size_t payload_size(const PayloadPlan& plan, std::size_t size);
 

@@ -13,10 +13,6 @@
 namespace docofl {
 namespace {
 
-// Encoded blocks are kept for the encoder while they and the frame take less than this part of the
-// input.
-constexpr double kMaxKeptPart = 0.32;
-
 // Enough that the estimate of bits is off by a few thousandths, and little beside the tensor.
 std::size_t sample_size(std::size_t tensor_size) {
   constexpr std::size_t kLeast = 131072;
@@ -26,14 +22,17 @@ std::size_t sample_size(std::size_t tensor_size) {
 
 }  // namespace
 
-PayloadPlan make_plan(const TensorView& tensor, const Levels& levels, const SymbolCode& code,
-                      const EcuqOptions& options) {
-  const double input_bits = 8.0 * static_cast<double>(item_size(tensor.dtype));
-  const bool keep = 2 * std::max(code.bits, options.bits) <= kMaxKeptPart * input_bits;
-  return {levels, code, encode_blocks(tensor, levels, code, keep, options.threads)};
+PayloadPlan make_plan(const PlanRequest& request, const Levels& levels, const SymbolCode& code) {
+  MutableByteView room = request.room;
+  const std::size_t header = payload_header_size(levels, code, request.tensor.size);
+  room = room.size > header ? MutableByteView{room.data + header, room.size - header}
+                            : MutableByteView{};
+  return {levels, code, encode_blocks(request.tensor, levels, code, room, request.options.threads)};
 }
 
-PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
+PayloadPlan plan_payload(const PlanRequest& request) {
+  const TensorView& tensor = request.tensor;
+  const EcuqOptions& options = request.options;
   const int threads = options.threads;
   // 1. The range and a sample; a constant needs no levels but itself (a mixture of -0 and +0
   // becomes +0).
@@ -43,7 +42,7 @@ PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
   if (range.x_min == range.x_max) {
     Levels constant;
     constant.explicit_values = {range.x_max};
-    return make_plan(tensor, constant, fixed_width_code(0), options);
+    return make_plan(request, constant, fixed_width_code(0));
   }
   sample.finish();
 
@@ -58,24 +57,24 @@ PayloadPlan plan_payload(const TensorView& tensor, const EcuqOptions& options) {
       if (exact && entropy <= options.bits + EntropySearch::kSlack) {
         SymbolCode code = choose_code(sample, *exact, tensor.size, threads);
         code.entropy = entropy;
-        return make_plan(tensor, *exact, code, options);
+        return make_plan(request, *exact, code);
       }
     }
     SymbolCode code =
         choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size, threads);
     code.entropy = search.entropy(num_levels);
-    return make_plan(tensor, {range.x_min, range.x_max, num_levels, {}}, code, options);
+    return make_plan(request, {range.x_min, range.x_max, num_levels, {}}, code);
   }
 
   // 3. The bytes rule: exact where few different values fit the budget, otherwise as fine as fits.
   const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
   if (exact) {
     const SymbolCode code = choose_code(sample, *exact, tensor.size, threads);
-    PayloadPlan plan = make_plan(tensor, *exact, code, options);
+    PayloadPlan plan = make_plan(request, *exact, code);
     const double charged_bits = 8.0 * static_cast<double>(charged_bytes(plan, tensor.size));
     if (charged_bits <= options.bits * static_cast<double>(tensor.size)) return plan;
   }
-  return search_bytes(tensor, sample, range, options);
+  return search_bytes(request, sample, range);
 }
 
 }  // namespace docofl

@@ -183,7 +183,10 @@ SymbolCode make_code(const Layout& layout, const SymbolCounts& counts, std::uint
   code.bits = layout.raw_bits + static_cast<double>(outliers) * kOutlierBits / all;
   // Besides: directory entries, half a byte for the end of each stream, the code table.
   const double entry_bits = 16.0 * kHuffmanStreams + (outliers > 0 ? 32 : 0);
-  double once = (entry_bits + 4 * kHuffmanStreams) * static_cast<double>(num_blocks(size) - 1) + 16;
+  const std::size_t last_length = block_length(size, num_blocks(size) - 1);
+  const int last_streams = split_streams(last_length, layout.tuple).count;
+  double once = (entry_bits + 4 * kHuffmanStreams) * static_cast<double>(num_blocks(size) - 1) +
+                4 * last_streams;
   if (alphabet > 1) {
     code.lengths = choose_lengths(smoothed(counts, alphabet, sample.is_whole()), alphabet);
     code.bits += static_cast<double>(coded_bits(counts, code.lengths, alphabet)) / all;

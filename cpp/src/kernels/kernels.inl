@@ -443,9 +443,13 @@ void pack_raw(const std::uint32_t* raw, std::size_t n, unsigned raw_bits, std::u
   std::size_t i = 0;
   if (raw_bits <= 8) {
     for (; i + 8 <= n; i += 8, out += raw_bits) {
+#if defined(__AVX2__)
+      const std::uint64_t word = pack_eight(raw + i, raw_bits);
+#else
       std::uint64_t word = 0;
       for (unsigned k = 0; k < 8; ++k)
         word |= static_cast<std::uint64_t>(raw[i + k]) << (k * raw_bits);
+#endif
       store64(out, word);
     }
   }

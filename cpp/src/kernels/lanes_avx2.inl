@@ -24,6 +24,20 @@ inline void sum_deviation_lanes(const DeviationParams& deviation, const float* x
   for (int k = 0; k < 8; ++k) _mm256_storeu_ps(sums + 8 * k, sum[k]);
 }
 
+// Packs eight values of `bits` bits, at most 8, into the low bits of a word.
+inline std::uint64_t pack_eight(const std::uint32_t* raw, unsigned bits) {
+  const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(raw));
+  // Pairs, side by side in the low half of 64 bits each; then the pairs.
+  const __m256i pairs =
+      _mm256_or_si256(_mm256_and_si256(values, _mm256_set1_epi64x(0xffffffff)),
+                      _mm256_srl_epi64(values, _mm_cvtsi32_si128(static_cast<int>(32 - bits))));
+  const long long step = 2 * static_cast<long long>(bits);
+  const __m256i placed = _mm256_sllv_epi64(pairs, _mm256_setr_epi64x(0, step, 2 * step, 3 * step));
+  const __m128i halves =
+      _mm_or_si128(_mm256_castsi256_si128(placed), _mm256_extracti128_si256(placed, 1));
+  return static_cast<std::uint64_t>(_mm_cvtsi128_si64(halves) | _mm_extract_epi64(halves, 1));
+}
+
 // The level of eight values, in the arithmetic of the grid. max and min return their second operand
 // for NaN.
 template <class Real>
