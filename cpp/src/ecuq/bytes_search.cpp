@@ -169,9 +169,9 @@ class BytesSearch {
                                         static_cast<double>(high));
         next = high / 2 < low ? low + (high - low) / 2 : static_cast<std::int64_t>(middle);
       } else if (next <= low) {
-        next = low + 1 + low / 32;
+        next = high <= kMaxLevels ? low + 1 : low + 1 + low / 32;
       } else if (next >= high) {
-        next = high - 1 - high / 32;
+        next = low > 0 ? high - 1 : high - 1 - high / 32;
       }
     }
     return low;
