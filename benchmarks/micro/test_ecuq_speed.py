@@ -115,7 +115,7 @@ class TestTargets:
 
     def test_bytes_promise(self, case: Case) -> None:
         """The bytes meet the budget: speed is not bought with a loose code."""
-        header_bits = 8 * (64 + 10 * case.values.ndim)  # docs/format.md, section 5
+        header_bits = 8 * (64 + 10 * case.values.ndim)  # docs/format.md, section 6
         allowed = case.bits * case.values.size + header_bits
         taken = 8 * len(case.blob)
         assert taken <= allowed, f"{_name(case)}: {taken} bits taken, {allowed:.0f} promised"

@@ -60,7 +60,7 @@ DOCOFL_TEST(xxh64_does_not_depend_on_alignment) {
   }
 }
 
-// docs/format.md, section 4, to the letter.
+// docs/format.md, section 5, to the letter.
 DOCOFL_TEST(frame_checksum_hashes_pieces) {
   constexpr std::size_t kPiece = 262144;
   test::Random random(2);

@@ -35,7 +35,7 @@ EcuqInfo check_round_trip(const test::Tensor& tensor, const EcuqOptions& options
   DOCOFL_CHECK(frame.header.dtype == tensor.view().dtype);
   const EcuqInfo info = ecuq_inspect(frame);
   if (options.budget == Budget::kBytes) {
-    // docs/format.md, section 5.
+    // docs/format.md, section 6.
     DOCOFL_CHECK(8.0 * double(bytes.size()) <= options.bits * double(size) + 8 * (64 + 10));
   } else {
     DOCOFL_CHECK(info.entropy <= options.bits + 1e-6);

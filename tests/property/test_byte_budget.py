@@ -1,4 +1,4 @@
-"""Row 21: the frame is never larger than the budget allows (docs/format.md, section 5)."""
+"""Row 21: the frame is never larger than the budget allows (docs/format.md, section 6)."""
 
 from __future__ import annotations
 

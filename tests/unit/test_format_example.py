@@ -1,4 +1,4 @@
-"""The annotated frame of docs/format.md, section 6, is what the encoder writes."""
+"""The annotated frame of docs/format.md, section 7, is what the encoder writes."""
 
 from __future__ import annotations
 

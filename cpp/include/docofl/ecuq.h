@@ -11,7 +11,7 @@
 namespace docofl {
 
 enum class Budget {
-  kBytes,    // the frame's bytes meet the budget (docs/format.md, section 5)
+  kBytes,    // the frame's bytes meet the budget (docs/format.md, section 6)
   kEntropy,  // the paper's rule: the entropy of the quantized values meets it
 };
 

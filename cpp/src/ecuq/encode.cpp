@@ -48,7 +48,7 @@ std::size_t encoded_capacity(const FrameHeader& header, const EcuqOptions& optio
   check_options(options);
   if (options.budget != Budget::kBytes) return 0;
   const std::size_t size = checked_size(header.shape, header.dtype);
-  // The bytes promise (docs/format.md, section 5), with a byte for roundings.
+  // The bytes promise (docs/format.md, section 6), with a byte for roundings.
   return static_cast<std::size_t>(options.bits * static_cast<double>(size) / 8) + 1 + 64 +
          10 * header.shape.size();
 }

@@ -1,4 +1,4 @@
-"""XXH64, and the checksum of a frame (``docs/format.md``, section 4)."""
+"""XXH64, and the checksum of a frame (``docs/format.md``, section 5)."""
 
 import struct
 
