@@ -4,4 +4,5 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "Native core of docofl_codec.";
   register_errors(module);
   register_codec(module);
+  register_eden(module);
 }

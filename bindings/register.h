@@ -5,3 +5,4 @@
 // One function a file; module.cpp calls them in order.
 void register_errors(pybind11::module_& module);
 void register_codec(pybind11::module_& module);
+void register_eden(pybind11::module_& module);

@@ -1,94 +1,18 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <string>
-#include <vector>
-
-#include "common/parallel.h"
 #include "docofl/build_info.h"
 #include "docofl/ecuq.h"
-#include "docofl/error.h"
 #include "docofl/frame.h"
 #include "docofl/identity.h"
+#include "frame_handle.h"
 #include "register.h"
+#include "support.h"
 
 namespace py = pybind11;
+using namespace binding;
 
 namespace {
-
-using Shape = std::vector<std::uint64_t>;
-
-// A contiguous view of a Python buffer; the export keeps its memory in place while this lives.
-class Buffer {
- public:
-  Buffer(const py::handle& object, int flags) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw py::error_already_set();
-  }
-  ~Buffer() { PyBuffer_Release(&view_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  void* data() const { return view_.buf; }
-  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
-  docofl::ByteView bytes() const { return {static_cast<const std::uint8_t*>(view_.buf), size()}; }
-
- private:
-  Py_buffer view_{};
-};
-
-docofl::DType dtype_from_id(int id) {
-  if (id < 0 || id >= docofl::kNumDTypes) throw py::value_error("dtype id out of range");
-  return static_cast<docofl::DType>(id);
-}
-
-// The tensor in a buffer of bytes, checked against its shape.
-docofl::TensorView tensor_view(const Buffer& buffer, const docofl::FrameHeader& header) {
-  const std::size_t size = docofl::checked_size(header.shape, header.dtype);
-  if (buffer.size() != size * docofl::item_size(header.dtype)) {
-    throw py::value_error("buffer does not match its shape");
-  }
-  return {buffer.data(), size, header.dtype};
-}
-
-docofl::FrameHeader make_header(docofl::CodecId codec, int dtype, const Shape& shape, int flags) {
-  docofl::FrameHeader header;
-  header.codec = codec;
-  header.dtype = dtype_from_id(dtype);
-  header.shape = shape;
-  header.flags = static_cast<std::uint8_t>(flags & 0x0f);
-  return header;
-}
-
-py::bytes new_bytes(std::size_t size) {
-  PyObject* object = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
-  if (object == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::bytes>(object);
-}
-
-// The first `size` bytes, in place where the allocator can.
-py::bytes cut_bytes(py::bytes bytes, std::size_t size) {
-  if (size == static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr()))) return bytes;
-  PyObject* object = bytes.release().ptr();
-  if (_PyBytes_Resize(&object, static_cast<Py_ssize_t>(size)) != 0) throw py::error_already_set();
-  return py::reinterpret_steal<py::bytes>(object);
-}
-
-std::uint8_t* bytes_data(const py::bytes& bytes) {
-  return reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(bytes.ptr()));
-}
-
-// Lets Ctrl-C end a long call: runs on the calling thread, which gave up the GIL.
-void check_signals() {
-  const py::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-}
-
-// The GIL is free and Ctrl-C is heard while this lives.
-class LongCall {
- private:
-  py::gil_scoped_release release_;
-  docofl::InterruptCheck check_{check_signals};
-};
 
 py::bytes ecuq_encode(const py::handle& data, int dtype, const Shape& shape, int flags, double bits,
                       double tolerance, bool entropy_budget, int threads) {
@@ -129,54 +53,6 @@ py::bytes identity_encode(const py::handle& data, int dtype, const Shape& shape,
   return out;
 }
 
-// A frame whose header, checksum and parameters have been checked, tied to the caller's bytes.
-class FrameHandle {
- public:
-  FrameHandle(const py::object& blob, int threads) : buffer_(blob, PyBUF_SIMPLE) {
-    const LongCall call;
-    frame_ = docofl::parse_frame(buffer_.bytes(), threads);
-    if (frame_.header.codec == docofl::CodecId::kEcuq) ecuq_ = docofl::ecuq_inspect(frame_);
-  }
-
-  const docofl::Frame& frame() const { return frame_; }
-  std::size_t frame_bytes() const { return buffer_.size(); }
-
-  py::dict ecuq_info() const {
-    py::dict info;
-    info["num_levels"] = ecuq_.num_levels;
-    info["explicit_levels"] = ecuq_.explicit_levels;
-    info["coded_levels"] = ecuq_.coded_levels;
-    info["tuple_size"] = ecuq_.tuple_size;
-    info["raw_bits"] = ecuq_.raw_bits;
-    info["num_outliers"] = ecuq_.num_outliers;
-    info["x_min"] = ecuq_.x_min;
-    info["x_max"] = ecuq_.x_max;
-    info["step"] = ecuq_.step;
-    info["entropy"] = ecuq_.entropy;
-    return info;
-  }
-
-  // Decodes into `out`, whose dtype may differ from the frame's.
-  void decode_into(const py::object& out, int out_dtype, int threads) const {
-    const Buffer target(out, PyBUF_WRITABLE);
-    const docofl::MutableTensorView view{target.data(), frame_.size, dtype_from_id(out_dtype)};
-    if (target.size() != frame_.size * docofl::item_size(view.dtype)) {
-      throw py::value_error("buffer does not match its shape");
-    }
-    const LongCall call;
-    if (frame_.header.codec == docofl::CodecId::kEcuq) {
-      docofl::ecuq_decode(frame_, view, threads);
-    } else {
-      docofl::identity_decode(frame_, view, threads);
-    }
-  }
-
- private:
-  Buffer buffer_;
-  docofl::Frame frame_;
-  docofl::EcuqInfo ecuq_;
-};
-
 py::dict build_info() {
   const docofl::BuildInfo build = docofl::build_info();
   py::dict info;
@@ -209,6 +85,7 @@ void register_codec(py::module_& module) {
       .def_property_readonly("size", [](const FrameHandle& f) { return f.frame().size; })
       .def_property_readonly("frame_bytes", &FrameHandle::frame_bytes)
       .def("ecuq_info", &FrameHandle::ecuq_info)
+      .def("eden_info", &FrameHandle::eden_info)
       .def("decode_into", &FrameHandle::decode_into, py::arg("out"), py::arg("out_dtype"),
            py::arg("threads"));
   module.def("build_info", &build_info);

@@ -328,7 +328,7 @@ DOCOFL_TEST(fields_of_a_frame) {
   for (const unsigned version : {0u, 2u, 255u}) {
     DOCOFL_CHECK(kind_of(changed(3, version)) == ErrorKind::kUnsupportedFrame);
   }
-  for (const unsigned codec : {2u, 128u, 255u}) {
+  for (const unsigned codec : {3u, 128u, 255u}) {
     DOCOFL_CHECK(kind_of(changed(4, codec)) == ErrorKind::kUnsupportedFrame);
   }
   for (const unsigned dtype : {4u, 255u}) {

@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from docofl_codec import ecuq, errors
+from docofl_codec import ecuq, eden, errors
 from docofl_codec._core import build_info
-from docofl_codec.codec import Codec, Ecuq, Identity, codec_from_config, make_codec
+from docofl_codec.codec import Codec, Ecuq, Eden, Identity, codec_from_config, make_codec
 from docofl_codec.errors import (
     CodecError,
     CorruptFrameError,
@@ -29,6 +29,7 @@ __all__ = [
     "CodecError",
     "CorruptFrameError",
     "Ecuq",
+    "Eden",
     "FrameInfo",
     "Identity",
     "InvalidInputError",
@@ -40,6 +41,7 @@ __all__ = [
     "codec_from_config",
     "decode",
     "ecuq",
+    "eden",
     "errors",
     "inspect",
     "make_codec",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DTYPE_NAMES",
     "FLAG_TORCH",
+    "FLOAT32",
     "Framework",
     "RawTensor",
     "Tensor",

@@ -20,6 +20,11 @@ class EcuqInfo(TypedDict):
     step: float
     entropy: float
 
+class EdenInfo(TypedDict):
+    bits: float
+    seed: int
+    entropy_coded: bool
+
 class Frame:
     codec: int
     dtype: int
@@ -29,6 +34,7 @@ class Frame:
     frame_bytes: int
     def __init__(self, blob: Any, threads: int) -> None: ...
     def ecuq_info(self) -> EcuqInfo: ...
+    def eden_info(self) -> EdenInfo: ...
     def decode_into(self, out: Any, out_dtype: int, threads: int) -> None: ...
 
 def ecuq_encode(
@@ -41,6 +47,21 @@ def ecuq_encode(
     entropy_budget: bool,
     threads: int,
 ) -> bytes: ...
+def eden_encode(
+    data: Any,
+    dtype: int,
+    shape: Sequence[int],
+    flags: int,
+    bits: float,
+    seed: int,
+    mse_scale: bool,
+    entropy_coded: bool,
+    threads: int,
+) -> bytes: ...
+def eden_decode_sum(
+    frames: Sequence[Frame], weights: Sequence[float], add: bool, out: Any, threads: int
+) -> None: ...
+def hadamard(data: Any) -> None: ...
 def identity_encode(
     data: Any, dtype: int, shape: Sequence[int], flags: int, threads: int
 ) -> bytes: ...

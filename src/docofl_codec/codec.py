@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from docofl_codec import _core, ecuq, frame
+from docofl_codec import _core, ecuq, eden, frame
 from docofl_codec._buffers import Tensor, as_raw, check_threads
 from docofl_codec.errors import InvalidInputError
 
-__all__ = ["Codec", "Ecuq", "Identity", "codec_from_config", "make_codec"]
+__all__ = ["Codec", "Ecuq", "Eden", "Identity", "codec_from_config", "make_codec"]
 
 
 @runtime_checkable
@@ -80,6 +80,43 @@ class Ecuq(_FrozenCodec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Eden(_FrozenCodec):
+    """EDEN with fixed options; see :func:`docofl_codec.eden.encode`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from docofl_codec import Eden
+    >>> codec = Eden(bits=4)
+    >>> codec.encode(np.ones(3, dtype=np.float32), seed=1) == codec.encode(
+    ...     np.ones(3, dtype=np.float32), seed=1
+    ... )
+    True
+    """
+
+    name: ClassVar[str] = "eden"
+    bits: float = 1.0
+    scale: eden.Scale = "unbiased"
+    entropy_coded: bool = False
+    threads: int | None = None
+
+    def encode(self, tensor: Tensor, *, seed: int | None = None) -> bytes:
+        """Compress a tensor; `seed` fixes the rotation, a fresh one is taken by default."""
+        return eden.encode(
+            tensor,
+            bits=self.bits,
+            seed=seed,
+            scale=self.scale,
+            entropy_coded=self.entropy_coded,
+            threads=self.threads,
+        )
+
+    def decode(self, blob: bytes, *, out: Tensor | None = None) -> Tensor:
+        """Restore a tensor."""
+        return eden.decode(blob, out=out, threads=self.threads)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Identity(_FrozenCodec):
     """No compression: the exact values in a frame."""
 
@@ -97,7 +134,11 @@ class Identity(_FrozenCodec):
         return frame._decode(blob, self.name, out, None, None, None, self.threads)
 
 
-_CODECS: dict[str, type[Ecuq] | type[Identity]] = {"ecuq": Ecuq, "identity": Identity}
+_CODECS: dict[str, type[Ecuq] | type[Eden] | type[Identity]] = {
+    "ecuq": Ecuq,
+    "eden": Eden,
+    "identity": Identity,
+}
 
 
 def codec_from_config(config: Mapping[str, Any]) -> Codec:

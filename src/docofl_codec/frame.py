@@ -28,19 +28,19 @@ from docofl_codec.errors import InvalidInputError, LimitExceededError, Unsupport
 
 __all__ = ["FrameInfo", "decode", "inspect"]
 
-CODEC_NAMES = ("identity", "ecuq")
+CODEC_NAMES = ("identity", "ecuq", "eden")
 
 
 @dataclass(frozen=True)
 class FrameInfo:
     """What a frame says about itself.
 
-    The fields after `bits_per_coordinate` are None for codecs without levels.
+    The fields after `bits_per_coordinate` are None for codecs that do not have them.
 
     Attributes
     ----------
     codec : str
-        ``"ecuq"`` or ``"identity"``.
+        ``"ecuq"``, ``"eden"`` or ``"identity"``.
     dtype : str
         Of the tensor that was encoded.
     shape : tuple of int
@@ -66,6 +66,12 @@ class FrameInfo:
         True where every value is restored exactly from a list of values.
     coded_levels, tuple_size, raw_bits, num_outliers : int or None
         How levels are turned into code words (docs/format.md, section 3).
+    bits : float or None
+        EDEN: the budget that was asked for.
+    seed : int or None
+        EDEN: of the rotation.
+    entropy_coded : bool or None
+        EDEN: whether the rotated coordinates are entropy-coded.
     """
 
     codec: str
@@ -85,6 +91,9 @@ class FrameInfo:
     tuple_size: int | None = None
     raw_bits: int | None = None
     num_outliers: int | None = None
+    bits: float | None = None
+    seed: int | None = None
+    entropy_coded: bool | None = None
 
 
 def _framework_of(frame: _core.Frame) -> Framework:
@@ -117,9 +126,11 @@ def inspect(blob: bytes) -> FrameInfo:
     ('ecuq', (1000,), 'float32', True)
     """
     frame = _core.Frame(as_blob(blob), 1)
-    levels: dict[str, Any] = {}
+    levels: dict[str, Any] = {}  # and what else the codec tells
     if CODEC_NAMES[frame.codec] == "ecuq":
         levels = dict(frame.ecuq_info())
+    elif CODEC_NAMES[frame.codec] == "eden":
+        levels = dict(frame.eden_info())
     return FrameInfo(
         codec=CODEC_NAMES[frame.codec],
         dtype=DTYPE_NAMES[frame.dtype],

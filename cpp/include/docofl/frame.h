@@ -15,7 +15,7 @@ constexpr std::size_t kChecksumBytes = 4;
 // The flag bits that a reader may ignore.
 constexpr std::uint8_t kFlagTorch = 0x01;
 
-enum class CodecId : std::uint8_t { kIdentity = 0, kEcuq = 1 };
+enum class CodecId : std::uint8_t { kIdentity = 0, kEcuq = 1, kEden = 2 };
 
 // What the first section of docs/format.md holds.
 struct FrameHeader {

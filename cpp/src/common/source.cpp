@@ -97,6 +97,19 @@ void store_values(const float* values, std::size_t count, const MutableTensorVie
   }
 }
 
+void store_frame_values(float* values, std::size_t count, DType dtype, const MutableTensorView& out,
+                        std::size_t begin) {
+  if (out.dtype != dtype && item_size(dtype) == 2) {
+    for (std::size_t done = 0; done < count; done += kPiece) {
+      std::uint16_t rounded[kPiece];
+      const std::size_t n = std::min(kPiece, count - done);
+      store_values(values + done, n, {rounded, n, dtype}, 0);
+      load_values({rounded, n, dtype}, 0, n, values + done);
+    }
+  }
+  store_values(values, count, out, begin);
+}
+
 ValueRange value_range(const TensorView& tensor, int threads,
                        const std::function<void(std::size_t, std::size_t)>& visit) {
   const std::size_t stripes = divide_up(tensor.size, kStripe);

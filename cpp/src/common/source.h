@@ -19,6 +19,11 @@ const float* load_values(const TensorView& tensor, std::size_t begin, std::size_
 void store_values(const float* values, std::size_t count, const MutableTensorView& out,
                   std::size_t begin);
 
+// The same for values of a frame of `dtype`: out.dtype is that, or float32 or float64, which get
+// the values that `dtype` would. `values` may be changed.
+void store_frame_values(float* values, std::size_t count, DType dtype, const MutableTensorView& out,
+                        std::size_t begin);
+
 // The smallest and largest value. Throws Error(kInvalidInput), with the number of bad values and
 // the first one's place, where a value is not finite or not within float32.
 struct ValueRange {

@@ -13,6 +13,7 @@
 #include "docofl/ecuq.h"
 #include "docofl/error.h"
 #include "ecuq/blocks.h"
+#include "ecuq/decode_pieces.h"
 #include "ecuq/payload.h"
 #include "entropy/huffman_decoder.h"
 
@@ -43,17 +44,18 @@ struct DecodeScratch {
   std::vector<std::uint8_t> packed;
   std::vector<std::uint32_t> raw;
   std::vector<float> values;
+  std::size_t origin = 0;  // the coordinate at the start of the output
 };
 
 class BlockDecoder {
  public:
-  BlockDecoder(const Frame& frame, const PayloadHeader& header, DType out_dtype)
+  BlockDecoder(const Frame& frame, const PayloadHeader& header, DType out_dtype, bool past_caches)
       : frame_(frame), header_(header) {
     const Layout& layout = header.layout;
     is_direct_ = out_dtype == DType::kFloat32 && !is_half(frame.header.dtype);
     levels_.base = layout.base;
     levels_.pairs = layout.tuple > 1;
-    levels_.past_caches = is_direct_ && frame.size >= kMinPastCaches;
+    levels_.past_caches = is_direct_ && past_caches;
     if (header.levels.is_explicit()) {
       std::copy(header.levels.explicit_values.begin(), header.levels.explicit_values.end(),
                 values_.begin());
@@ -83,17 +85,17 @@ class BlockDecoder {
       std::vector<std::uint8_t>& coded = scratch->coded[block % 2];
       if (coded.empty()) coded.resize(std::min(frame_.size, kBlockSize) + kMaxTuple);
       const std::uint8_t* rest = decode_streams(block, length, coded.data(), &before);
-      if (block > first) complete(block - 1, &before, out);
+      if (block > first) complete(block - 1, &before, out, *scratch);
       if (is_direct_ && header_.layout.raw_bits == 0) {
         before = levels_;
         before.coded = coded.data();
-        before.out = static_cast<float*>(out.data) + block_begin(block);
+        before.out = static_cast<float*>(out.data) + block_begin(block) - scratch->origin;
         before.count = length;
       } else {
         reconstruct(block, length, coded.data(), rest, out, scratch);
       }
     }
-    complete(last - 1, &before, out);
+    complete(last - 1, &before, out, *scratch);
   }
 
  private:
@@ -129,17 +131,6 @@ class BlockDecoder {
       if (rest != 0) corrupt(block, "expected level 0 after the last coordinate");
     }
     return next;
-  }
-
-  // Writes values in the output's dtype, but as precise as the frame's.
-  void store(float* values, std::size_t count, const MutableTensorView& out,
-             std::size_t place) const {
-    if (out.dtype != frame_.header.dtype && is_half(frame_.header.dtype)) {
-      std::uint16_t rounded[kPiece];
-      store_values(values, count, {rounded, count, frame_.header.dtype}, 0);
-      load_values({rounded, count, frame_.header.dtype}, 0, count, values);
-    }
-    store_values(values, count, out, place);
   }
 
   // The values of up to kOutlierPiece levels of the grid.
@@ -179,7 +170,7 @@ class BlockDecoder {
     if (raw_bits % 8 != 0 && raw[raw_bits / 8] >> (raw_bits % 8) != 0) {
       corrupt(block, "expected zero bits after the raw bits");
     }
-    const std::size_t start = block_begin(block);
+    const std::size_t start = block_begin(block) - scratch->origin;
     for (std::size_t begin = 0; begin < length; begin += kPiece) {
       const std::size_t count = std::min(kPiece, length - begin);
       if (is_direct_) {
@@ -188,18 +179,19 @@ class BlockDecoder {
       } else {
         scratch->values.resize(kPiece);
         reconstruct_piece(begin, count, coded, raw, scratch, scratch->values.data());
-        store(scratch->values.data(), count, out, start + begin);
+        store_frame_values(scratch->values.data(), count, frame_.header.dtype, out, start + begin);
       }
     }
   }
 
   // Writes what is left of a block's values, then its outliers.
-  void complete(std::size_t block, Reconstruction* values, const MutableTensorView& out) const {
+  void complete(std::size_t block, Reconstruction* values, const MutableTensorView& out,
+                const DecodeScratch& scratch) const {
     if (values->count > 0) kernels().reconstruct(values);
-    if (header_.has_outliers) restore_outliers(block, out);
+    if (header_.has_outliers) restore_outliers(block, out, scratch.origin);
   }
 
-  void restore_outliers(std::size_t block, const MutableTensorView& out) const {
+  void restore_outliers(std::size_t block, const MutableTensorView& out, std::size_t origin) const {
     const std::size_t length = block_length(frame_.size, block);
     const WindowParams window = header_.layout.window();
     const std::size_t total = header_.block_outliers[block];
@@ -226,11 +218,11 @@ class BlockDecoder {
       float values[kOutlierPiece];
       values_at(levels, count, values);
       for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t place = block_begin(block) + positions[i];
+        const std::size_t place = block_begin(block) - origin + positions[i];
         if (is_direct_) {
           static_cast<float*>(out.data)[place] = values[i];
         } else {
-          store(&values[i], 1, out, place);
+          store_frame_values(&values[i], 1, frame_.header.dtype, out, place);
         }
       }
     }
@@ -269,7 +261,7 @@ void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) 
   const DefaultFloatMode float_mode;
   const PayloadHeader header = read_payload_header(frame);
   if (frame.size == 0) return;
-  const BlockDecoder decoder(frame, header, out.dtype);
+  const BlockDecoder decoder(frame, header, out.dtype, frame.size >= kMinPastCaches);
   const std::size_t blocks = num_blocks(frame.size);
   const std::size_t length = run_length(blocks, threads);
   const std::size_t runs = divide_up(blocks, length);
@@ -277,6 +269,28 @@ void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) 
   parallel_for(runs, threads, [&](std::size_t run, int worker) {
     const std::size_t last = std::min((run + 1) * length, blocks);
     decoder.decode(run * length, last, out, &scratch[worker]);
+  });
+}
+
+void ecuq_decode_pieces(const Frame& frame, int threads, const UsePiece& use) {
+  const DefaultFloatMode float_mode;
+  const PayloadHeader header = read_payload_header(frame);
+  if (frame.size == 0) return;
+  const BlockDecoder decoder(frame, header, DType::kFloat32, false);
+  const std::size_t blocks = num_blocks(frame.size);
+  struct Worker {
+    DecodeScratch scratch;
+    std::vector<float> values;
+  };
+  std::vector<Worker> workers(num_workers(blocks, threads));
+  parallel_for(blocks, threads, [&](std::size_t block, int index) {
+    Worker& worker = workers[index];
+    const std::size_t length = block_length(frame.size, block);
+    worker.values.resize(std::min(frame.size, kBlockSize));
+    worker.scratch.origin = block_begin(block);
+    decoder.decode(block, block + 1, {worker.values.data(), length, DType::kFloat32},
+                   &worker.scratch);
+    use(block_begin(block), worker.values.data(), length, index);
   });
 }
 

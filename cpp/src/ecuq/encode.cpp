@@ -1,16 +1,12 @@
-#include <algorithm>
-#include <cstring>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "common/float_mode.h"
-#include "common/parallel.h"
 #include "docofl/ecuq.h"
 #include "docofl/error.h"
-#include "ecuq/block_encoder.h"
-#include "ecuq/blocks.h"
 #include "ecuq/payload.h"
 #include "ecuq/payload_plan.h"
+#include "ecuq/write_payload.h"
 
 namespace docofl {
 
@@ -83,57 +79,14 @@ std::size_t encoded_size(const EcuqPlan& plan) {
   return frame_size(plan.impl().header, plan.impl().payload_bytes);
 }
 
-namespace {
-
-// Writes the blocks of a plan that did not leave them anywhere.
-void encode_again(const PayloadPlan& plan, const TensorView& tensor, int threads,
-                  std::uint8_t* out) {
-  const EncodedBlocks& blocks = plan.blocks;
-  const Layout& layout = plan.code.layout;
-  const std::size_t count = num_blocks(tensor.size);
-  std::vector<std::uint8_t*> starts(count);
-  for (std::size_t block = 0; block < count; ++block) {
-    const std::size_t length = block_length(tensor.size, block);
-    starts[block] = out;
-    out += block_bytes(&blocks.stream_sizes[block * kHuffmanStreams],
-                       split_streams(length, layout.tuple).count, length, layout.raw_bits,
-                       blocks.block_outliers[block]);
-  }
-  const BlockEncoder encoder(plan.levels, plan.code);
-  std::vector<BlockEncoder::Scratch> scratch(num_workers(count, threads));
-  parallel_for(count, threads, [&](std::size_t block, int worker) {
-    const BlockEncoder::Encoded encoded = encoder.encode(tensor, block, &scratch[worker]);
-    if (encoded.num_outliers != blocks.block_outliers[block] ||
-        !std::equal(encoded.stream_sizes, encoded.stream_sizes + encoded.num_streams,
-                    &blocks.stream_sizes[block * kHuffmanStreams])) {
-      throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
-    }
-    // SAFETY: the sizes add up to the same as those in the directory, from which starts was made.
-    const ByteView bytes = encoded.bytes;
-    if (bytes.size > 0) std::memcpy(starts[block], bytes.data, bytes.size);
-  });
-}
-
-}  // namespace
-
 void ecuq_encode(const EcuqPlan& plan_handle, const TensorView& tensor, int threads,
                  std::uint8_t* out) {
   const DefaultFloatMode float_mode;
   const EcuqPlan::Impl& plan = plan_handle.impl();
-  const EncodedBlocks& blocks = plan.payload.blocks;
   const std::size_t size = encoded_size(plan_handle);
   if (plan.size > 0) {
-    std::uint8_t* const payload = out + (size - kChecksumBytes - plan.payload_bytes);
-    const std::size_t header_bytes =
-        payload_header_size(plan.payload.levels, plan.payload.code, plan.size);
-    std::uint8_t* const start = payload + header_bytes;
-    // Before anything else is written: the header may reach into misplaced blocks.
-    if (blocks.bytes == nullptr) {
-      encode_again(plan.payload, tensor, threads, start);
-    } else if (blocks.bytes != start) {
-      std::memmove(start, blocks.bytes, plan.payload_bytes - header_bytes);
-    }
-    write_payload_header(plan.payload, plan.size, payload);
+    write_payload(plan.payload, tensor, threads,
+                  out + (size - kChecksumBytes - plan.payload_bytes));
   }
   write_frame_header(plan.header, plan.payload_bytes, out);
   seal_frame(out, size, threads);

@@ -59,8 +59,8 @@ Frame parse_frame(ByteView bytes, int threads) {
     unsupported("version at byte 3: found " + std::to_string(version) + ", expected 1");
   }
   const auto codec = reader.read<std::uint8_t>("codec");
-  if (codec > static_cast<std::uint8_t>(CodecId::kEcuq)) {
-    unsupported("codec at byte 4: found id " + std::to_string(codec) + ", expected 0 or 1");
+  if (codec > static_cast<std::uint8_t>(CodecId::kEden)) {
+    unsupported("codec at byte 4: found id " + std::to_string(codec) + ", expected 0 to 2");
   }
   const auto dtype = reader.read<std::uint8_t>("dtype");
   if (dtype >= kNumDTypes) {

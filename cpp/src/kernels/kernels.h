@@ -75,6 +75,37 @@ struct HuffmanTable {
   std::uint64_t words[256];
 };
 
+// A codebook of EDEN as the loops need it: 2^(width - 1) magnitudes, ascending, and the thresholds
+// between them. Tables of up to 8 magnitudes have room for 8 and are filled up: magnitudes with
+// anything finite, thresholds with infinities.
+struct EdenCodebook {
+  unsigned width;  // 0 to 8
+  const float* magnitudes;
+  const float* thresholds;
+  // For widths above 4: how many thresholds lie below the start of each cell of 1/128. No cell
+  // holds more than one.
+  const std::int32_t* cells;
+};
+constexpr unsigned kEdenCells = 1024;
+constexpr float kEdenCellsPerUnit = 128;
+
+// Coordinates are quantized in chunks; the j-th chunk is at place (multiplier * j + offset) & mask.
+constexpr std::size_t kEdenChunk = 16;
+struct ChunkOrder {
+  std::uint32_t multiplier;
+  std::uint32_t offset;
+  std::uint32_t mask;
+};
+
+// The random signs of a rotation block: bit i % 64 of word i / 64 flips coordinate i.
+struct RotationSigns {
+  const std::uint64_t* first;
+  const std::uint64_t* second;
+};
+
+// What becomes of results.
+enum class Put { kStore, kPastCaches, kAdd };
+
 struct Kernels {
   const char* name;
 
@@ -132,6 +163,38 @@ struct Kernels {
   // readable bytes after them.
   void (*pack_raw)(const std::uint32_t* raw, std::size_t n, unsigned raw_bits, std::uint8_t* out);
   void (*unpack_raw)(const std::uint8_t* in, std::size_t n, unsigned raw_bits, std::uint32_t* raw);
+
+  // The Walsh-Hadamard transform in natural order, in place, not normalized; butterflies from
+  // distance 1 up. n is a power of two.
+  void (*hadamard)(float* x, std::size_t n);
+  // The largest magnitude as bits, so that NaN and infinities are the largest of all.
+  std::uint32_t (*max_magnitude)(const float* x, std::size_t n);
+  // The sum of (scale * x)^2; n must be a multiple of 16.
+  double (*sum_squares)(const float* x, std::size_t n, float scale);
+
+  // Adds sum(x * y) and sum(y * y) to sums; n must be a multiple of 16.
+  void (*dot_products)(const float* x, const float* y, std::size_t n, double sums[2]);
+
+  // Rotates a block of EDEN (docs/format.md, section 4.1), times sqrt(min(n, 4096) * n) * scale. n
+  // is a power of two of at least 16.
+  void (*rotate)(const float* x, float scale, const RotationSigns& signs, std::size_t n,
+                 float* out);
+  // Undoes it (section 4.4): destroys v, multiplies by `norm`, then by `scale`.
+  void (*rotate_back)(float* v, const RotationSigns& signs, std::size_t n, float norm, float scale,
+                      Put how, float* out);
+
+  // Quantizes inverse * u for the chunks [first, last) of an order, and writes their words, 2 *
+  // width bytes a chunk. Adds sum(t * q) and sum(q * q) of values t and levels q to sums.
+  void (*eden_quantize)(const float* u, float inverse, const EdenCodebook& codebook,
+                        const ChunkOrder& order, std::size_t first, std::size_t last,
+                        std::uint8_t* words, double sums[2]);
+  // The levels of these chunks, to their places in q; or `weight` times them added to what is
+  // there.
+  void (*eden_levels)(const std::uint8_t* words, const EdenCodebook& codebook,
+                      const ChunkOrder& order, std::size_t first, std::size_t last, float* q);
+  void (*eden_levels_and_add)(const std::uint8_t* words, const EdenCodebook& codebook,
+                              const ChunkOrder& order, std::size_t first, std::size_t last,
+                              float weight, float* q);
 
   void (*from_float16)(const std::uint16_t* in, std::size_t n, float* out);
   void (*from_bfloat16)(const std::uint16_t* in, std::size_t n, float* out);

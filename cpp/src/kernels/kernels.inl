@@ -11,6 +11,8 @@
 #include "kernels/lanes_avx2.inl"
 #endif
 
+#include "kernels/eden_kernels.inl"
+
 #define DOCOFL_STRINGIFY_(x) #x
 #define DOCOFL_STRINGIFY(x) DOCOFL_STRINGIFY_(x)
 
@@ -439,6 +441,14 @@ void huffman_decode(const HuffmanTable& table, HuffmanStream streams[kHuffmanStr
   huffman_decode_with(table, streams, NoLanes(), beside);
 }
 
+#undef DOCOFL_DECODE_REFILL
+#undef DOCOFL_DECODE_STEP
+#undef DOCOFL_DECODE_ADVANCE
+#undef DOCOFL_DECODE_LONG
+#undef DOCOFL_DECODE_LOAD
+#undef DOCOFL_DECODE_SAVE
+#undef DOCOFL_FOR_STREAMS
+
 void pack_raw(const std::uint32_t* raw, std::size_t n, unsigned raw_bits, std::uint8_t* out) {
   std::size_t i = 0;
   if (raw_bits <= 8) {
@@ -570,6 +580,15 @@ const Kernels kTable = {
     huffman_decode,
     pack_raw,
     unpack_raw,
+    hadamard,
+    max_magnitude,
+    sum_squares,
+    dot_products,
+    rotate,
+    rotate_back,
+    eden_quantize,
+    eden_levels,
+    eden_levels_and_add,
     from_float16,
     from_bfloat16,
     from_float64,

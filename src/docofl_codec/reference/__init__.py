@@ -5,25 +5,28 @@ NumPy and the standard library. Each file is the shortest honest statement of on
 
 ========================  ==================================================================
 ``ecuq``                  algorithm 3 of the DoCoFL paper, and a complete encoder around it
+``eden``                  EDEN: codebooks, rotation, and a codec with words of fixed width
 ``huffman``               code lengths and canonical prefix codes
 ``bits``                  readers for bytes and bit fields, and a packer of code words
 ``checksum``              XXH64 and the checksum of a frame
 ``frame_decoder``         a second decoder for ``docs/format.md``, in the order of its sections
 ========================  ==================================================================
 
-As in the package itself, ``ecuq`` names the module: ``ecuq.encode``, ``ecuq.ecuq``.
+As in the package itself, ``ecuq`` and ``eden`` name the modules: ``ecuq.encode``, ``eden.encode``.
 """
 
-from . import ecuq
+from . import ecuq, eden
 from .checksum import frame_checksum, xxh64
 from .ecuq import Quantized, entropy, find_num_levels, quantize, reconstruct
-from .frame_decoder import decode_frame
+from .frame_decoder import decode_eden_payload, decode_frame
 from .huffman import huffman_lengths
 
 __all__ = [
     "Quantized",
+    "decode_eden_payload",
     "decode_frame",
     "ecuq",
+    "eden",
     "entropy",
     "find_num_levels",
     "frame_checksum",

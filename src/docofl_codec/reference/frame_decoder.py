@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import eden
 from .bits import BitReader, ByteReader, unpack_fields
 from .checksum import frame_checksum
 from .ecuq import reconstruct
@@ -21,7 +22,7 @@ Values = NDArray[np.floating[Any]]
 
 MAGIC = b"\xd0\xc0\xf1"
 VERSION = 1
-CODECS = ("identity", "ecuq")
+CODECS = ("identity", "ecuq", "eden")
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 ITEM_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
 # The least magnitude that rounds to an infinity.
@@ -31,7 +32,9 @@ OVERFLOW = {
     "float16": 65520.0,
     "bfloat16": float.fromhex("0x1.ffp127"),
 }
+LARGEST = {"float16": 65504.0, "bfloat16": float.fromhex("0x1.fep127")}
 
+MAX_ROTATED_LEVEL = 2.0**64  # sums of a block's levels must stay finite
 MAX_LEVELS = 2**30
 MAX_ALPHABET = 256
 MAX_CODE_LENGTH = 16
@@ -88,7 +91,7 @@ def decode_frame(blob: bytes) -> tuple[Values, dict[str, Any]]:
     values : ndarray
         The tensor, in its dtype and shape; bfloat16 values come as float32.
     info : dict
-        The fields of the header and, for ECUQ, the parameters of section 3.
+        The fields of the header and, for ECUQ and EDEN, the parameters of sections 3 and 4.
 
     Raises
     ------
@@ -132,11 +135,42 @@ def decode_frame(blob: bytes) -> tuple[Values, dict[str, Any]]:
     if codec == "identity":
         values = _decode_identity(payload, n, dtype)
     else:
-        decoded, parameters = _decode_ecuq(payload, n, OVERFLOW[dtype])
+        if codec == "ecuq":
+            decoded, parameters = _decode_ecuq(payload, n, OVERFLOW[dtype])
+        else:
+            decoded, parameters = _decode_eden(payload, n)
         values = _convert(decoded, dtype)
         info.update(parameters)
     _check(payload.remaining == 0, f"payload: {payload.remaining} bytes too many")
     return values.reshape(shape), info
+
+
+def decode_eden_payload(payload: bytes, size: int) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    """Decode what section 4 describes, without a frame around it.
+
+    Parameters
+    ----------
+    payload : bytes
+        The payload.
+    size : int
+        n, the number of coordinates.
+
+    Returns
+    -------
+    values : ndarray of float32
+        A flat vector.
+    info : dict
+        The fields before the words; in mode 1, those of section 3 too, as ``ecuq``.
+
+    Raises
+    ------
+    ValueError
+        When the payload is not valid.
+    """
+    reader = ByteReader(payload)
+    values, info = _decode_eden(reader, size)
+    _check(reader.remaining == 0, f"payload: {reader.remaining} bytes too many")
+    return values, info
 
 
 def _decode_identity(payload: ByteReader, n: int, dtype: str) -> Values:
@@ -298,14 +332,65 @@ def _read_block(
     return result
 
 
+def _decode_eden(payload: ByteReader, n: int) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    """Section 4."""
+    if n == 0:
+        return np.empty(0, np.float32), {}
+    mode = payload.byte("mode")
+    _check(mode in (0, 1), f"mode {mode} is not supported")
+    width, fraction, bits, seed = payload.unpack("BIfQ", "parameters")
+    max_width = eden.MAX_WIDTH if mode == 0 else 0
+    _check(width <= max_width, f"width is {width}, expected at most {max_width}")
+    _check(width < max_width or fraction == 0, f"wide fraction is {fraction}, expected 0")
+    _check(mode == 1 or width + fraction > 0, "width and wide fraction are both 0")
+    _check(math.isfinite(bits) and bits > 0, f"bits is {bits}")
+
+    num_rotated = n - n % eden.CHUNK
+    num_blocks = num_rotated // eden.MAX_BLOCK + (num_rotated % eden.MAX_BLOCK).bit_count()
+    scales = _read_floats(payload, num_blocks, "scales")
+    _check(not np.signbit(scales).any(), "scales: some are negative")
+    tail = _read_floats(payload, n % eden.CHUNK, "tail")
+    info = {
+        "mode": mode,
+        "width": width,
+        "fraction": fraction,
+        "bits": bits,
+        "seed": seed,
+        "scales": scales.tolist(),
+    }
+
+    if mode == 1:
+        levels, info["ecuq"] = _decode_ecuq(payload, num_rotated, MAX_ROTATED_LEVEL)
+        return eden.restore(levels, scales, tail, seed), info
+
+    words = np.empty(num_rotated, np.uint8)
+    start = 0
+    for number, size in enumerate(eden.block_sizes(num_rotated)):
+        chunks = words[start : start + size].reshape(-1, eden.CHUNK)
+        for v, places in eden.chunk_groups(seed, number, len(chunks), width, fraction):
+            data = payload.take(2 * v * places.size, "words")
+            chunks[places] = eden.unpack_planes(data, v, places.size)
+        start += size
+    encoded = eden.Encoded(bits, width, fraction, seed, scales, tail, words)
+    return eden.decode(encoded), info
+
+
+def _read_floats(payload: ByteReader, count: int, what: str) -> NDArray[np.float32]:
+    values = np.frombuffer(payload.take(4 * count, what), "<f4").astype(np.float32)
+    _check(bool(np.isfinite(values).all()), f"{what}: not all are finite")
+    return values
+
+
 def _convert(values: NDArray[np.float32], dtype: str) -> Values:
-    """Round to the frame's dtype, to nearest, ties to even (section 3.1)."""
+    """Round to the frame's dtype, to nearest, ties to even, and to no infinity (section 4.4)."""
+    if dtype in LARGEST:
+        largest = np.float32(LARGEST[dtype])
+        values = np.clip(values, -largest, largest)
     if dtype == "bfloat16":
         pattern = values.view(np.uint32).astype(np.uint64)
         rounded = (pattern + 0x7FFF + (pattern >> 16 & 1)) >> 16 << 16
         return rounded.astype(np.uint32).view(np.float32)
-    with np.errstate(over="ignore"):
-        return values.astype(dtype)
+    return values.astype(dtype)
 
 
 def _check(condition: bool, message: str) -> None:

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <pybind11/stl.h>
+
+#include "docofl/ecuq.h"
+#include "docofl/eden.h"
+#include "docofl/identity.h"
+#include "support.h"
+
+namespace binding {
+
+// A frame whose header, checksum and parameters have been checked, tied to the caller's bytes.
+class FrameHandle {
+ public:
+  FrameHandle(const py::object& blob, int threads) : buffer_(blob, PyBUF_SIMPLE) {
+    const LongCall call;
+    frame_ = docofl::parse_frame(buffer_.bytes(), threads);
+    if (frame_.header.codec == docofl::CodecId::kEcuq) ecuq_ = docofl::ecuq_inspect(frame_);
+    if (frame_.header.codec == docofl::CodecId::kEden) eden_ = docofl::eden_inspect(frame_);
+  }
+
+  const docofl::Frame& frame() const { return frame_; }
+  std::size_t frame_bytes() const { return buffer_.size(); }
+
+  py::dict ecuq_info() const {
+    py::dict info;
+    info["num_levels"] = ecuq_.num_levels;
+    info["explicit_levels"] = ecuq_.explicit_levels;
+    info["coded_levels"] = ecuq_.coded_levels;
+    info["tuple_size"] = ecuq_.tuple_size;
+    info["raw_bits"] = ecuq_.raw_bits;
+    info["num_outliers"] = ecuq_.num_outliers;
+    info["x_min"] = ecuq_.x_min;
+    info["x_max"] = ecuq_.x_max;
+    info["step"] = ecuq_.step;
+    info["entropy"] = ecuq_.entropy;
+    return info;
+  }
+
+  py::dict eden_info() const {
+    py::dict info;
+    info["bits"] = eden_.bits;
+    info["seed"] = eden_.seed;
+    info["entropy_coded"] = eden_.entropy_coded;
+    return info;
+  }
+
+  // Decodes into `out`, whose dtype may differ from the frame's.
+  void decode_into(const py::object& out, int out_dtype, int threads) const {
+    const Buffer target(out, PyBUF_WRITABLE);
+    const docofl::MutableTensorView view{target.data(), frame_.size, dtype_from_id(out_dtype)};
+    if (target.size() != frame_.size * docofl::item_size(view.dtype)) {
+      throw py::value_error("buffer does not match its shape");
+    }
+    const LongCall call;
+    switch (frame_.header.codec) {
+      case docofl::CodecId::kIdentity: return docofl::identity_decode(frame_, view, threads);
+      case docofl::CodecId::kEcuq: return docofl::ecuq_decode(frame_, view, threads);
+      case docofl::CodecId::kEden: return docofl::eden_decode(frame_, view, threads);
+    }
+  }
+
+ private:
+  Buffer buffer_;
+  docofl::Frame frame_;
+  docofl::EcuqInfo ecuq_;
+  docofl::EdenInfo eden_;
+};
+
+}  // namespace binding

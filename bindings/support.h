@@ -1,0 +1,94 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "common/parallel.h"
+#include "docofl/frame.h"
+#include "docofl/tensor.h"
+
+// What all bindings need: Python's buffers and bytes as the core's views, and long calls.
+namespace binding {
+
+namespace py = pybind11;
+
+using Shape = std::vector<std::uint64_t>;
+
+// A contiguous view of a Python buffer; the export keeps its memory in place while this lives.
+class Buffer {
+ public:
+  Buffer(const py::handle& object, int flags) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw py::error_already_set();
+  }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void* data() const { return view_.buf; }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+  docofl::ByteView bytes() const { return {static_cast<const std::uint8_t*>(view_.buf), size()}; }
+
+ private:
+  Py_buffer view_{};
+};
+
+inline docofl::DType dtype_from_id(int id) {
+  if (id < 0 || id >= docofl::kNumDTypes) throw py::value_error("dtype id out of range");
+  return static_cast<docofl::DType>(id);
+}
+
+// The tensor in a buffer of bytes, checked against its shape.
+inline docofl::TensorView tensor_view(const Buffer& buffer, const docofl::FrameHeader& header) {
+  const std::size_t size = docofl::checked_size(header.shape, header.dtype);
+  if (buffer.size() != size * docofl::item_size(header.dtype)) {
+    throw py::value_error("buffer does not match its shape");
+  }
+  return {buffer.data(), size, header.dtype};
+}
+
+inline docofl::FrameHeader make_header(docofl::CodecId codec, int dtype, const Shape& shape,
+                                       int flags) {
+  docofl::FrameHeader header;
+  header.codec = codec;
+  header.dtype = dtype_from_id(dtype);
+  header.shape = shape;
+  header.flags = static_cast<std::uint8_t>(flags & 0x0f);
+  return header;
+}
+
+inline py::bytes new_bytes(std::size_t size) {
+  PyObject* object = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
+  if (object == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::bytes>(object);
+}
+
+// The first `size` bytes, in place where the allocator can.
+inline py::bytes cut_bytes(py::bytes bytes, std::size_t size) {
+  if (size == static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr()))) return bytes;
+  PyObject* object = bytes.release().ptr();
+  if (_PyBytes_Resize(&object, static_cast<Py_ssize_t>(size)) != 0) throw py::error_already_set();
+  return py::reinterpret_steal<py::bytes>(object);
+}
+
+inline std::uint8_t* bytes_data(const py::bytes& bytes) {
+  return reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(bytes.ptr()));
+}
+
+// Lets Ctrl-C end a long call: runs on the calling thread, which gave up the GIL.
+inline void check_signals() {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+// The GIL is free and Ctrl-C is heard while this lives.
+class LongCall {
+ private:
+  py::gil_scoped_release release_;
+  docofl::InterruptCheck check_{check_signals};
+};
+
+}  // namespace binding
