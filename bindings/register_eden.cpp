@@ -57,6 +57,15 @@ void hadamard(const py::object& data) {
   docofl::hadamard_transform(static_cast<float*>(buffer.data()), n);
 }
 
+void eden_rotate(const py::object& data, const py::object& out, std::uint64_t seed, int threads) {
+  const Buffer source(data, PyBUF_SIMPLE);
+  const Buffer target(out, PyBUF_WRITABLE);
+  if (source.size() != target.size()) throw py::value_error("buffers differ in size");
+  const LongCall call;
+  docofl::eden_rotate(static_cast<const float*>(source.data()), source.size() / sizeof(float), seed,
+                      static_cast<float*>(target.data()), threads);
+}
+
 }  // namespace
 
 void register_eden(py::module_& module) {
@@ -65,5 +74,7 @@ void register_eden(py::module_& module) {
              py::arg("entropy_coded"), py::arg("threads"));
   module.def("eden_decode_sum", &eden_decode_sum, py::arg("frames"), py::arg("weights"),
              py::arg("add"), py::arg("out"), py::arg("threads"));
+  module.def("eden_rotate", &eden_rotate, py::arg("data"), py::arg("out"), py::arg("seed"),
+             py::arg("threads"));
   module.def("hadamard", &hadamard, py::arg("data"));
 }

@@ -1,6 +1,6 @@
 """Peak memory of one encode and one decode, printed as JSON; runs in a process of its own.
 
-``python -m benchmarks.micro.peak_memory normal 2.0`` prints, in bytes: ``input``, ``blob``,
+``python -m benchmarks.micro.peak_memory normal ecuq:2`` prints, in bytes: ``input``, ``blob``,
 ``encode_extra`` (peak above the resident input, blob included) and ``decode_extra`` (peak above the
 resident blob, less the output).
 
@@ -14,26 +14,28 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.micro import datasets
-from docofl_codec import ecuq
+from docofl_codec import make_codec
 
 MALLOC_ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
 
 
-def measure(dataset: str, bits: float) -> dict[str, int]:
+def measure(dataset: str, spelling: str) -> dict[str, int]:
     """Return the sizes that the module's docstring lists.
 
     Parameters
     ----------
     dataset
         Name of a data set.
-    bits
-        Budget in bits a coordinate.
+    spelling
+        The codec's, with its budget.
 
     Returns
     -------
@@ -41,14 +43,15 @@ def measure(dataset: str, bits: float) -> dict[str, int]:
         Bytes, by name.
     """
     values = datasets.load(dataset)
-    ecuq.decode(ecuq.encode(np.arange(1000, dtype=np.float32), bits=bits))
+    codec = make_codec(spelling)
+    codec.decode(codec.encode(np.arange(1000, dtype=np.float32)))
 
     before = _start_peak()
-    blob = ecuq.encode(values, bits=bits)
+    blob = codec.encode(values)
     encode_extra = _peak_bytes() - before
 
     before = _start_peak()
-    restored = ecuq.decode(blob)
+    restored = codec.decode(blob)
     decode_extra = _peak_bytes() - before - restored.nbytes
     return {
         "input": values.nbytes,
@@ -56,6 +59,19 @@ def measure(dataset: str, bits: float) -> dict[str, int]:
         "encode_extra": encode_extra,
         "decode_extra": decode_extra,
     }
+
+
+def run(dataset: str, spelling: str) -> dict[str, int]:
+    """Return what `measure` does in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.micro.peak_memory", dataset, spelling],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, **MALLOC_ENVIRONMENT},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    sizes: dict[str, int] = json.loads(done.stdout)
+    return sizes
 
 
 def _start_peak() -> int:
@@ -79,4 +95,4 @@ def _status_bytes(field: str) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], float(sys.argv[2]))))
+    print(json.dumps(measure(sys.argv[1], sys.argv[2])))

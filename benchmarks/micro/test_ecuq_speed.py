@@ -7,12 +7,7 @@ compared, since absolute times move with the load of the machine.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import timeit
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +18,15 @@ from benchmarks import huff0
 from benchmarks.case import Case, Floats
 from benchmarks.huff0 import Huff0
 from benchmarks.micro import datasets
-from benchmarks.micro.peak_memory import MALLOC_ENVIRONMENT
-from benchmarks.timing import Call, available_cpus, interleaved_min
+from benchmarks.micro.peak_memory import run as peak_memory_of
+from benchmarks.targets import REPEATS, assert_ratio
+from benchmarks.timing import Call, available_cpus
 from docofl_codec import ecuq, reference
 
 BITS = (1.5, 2.0, 3.0, 4.0, 8.0)
 THREADS = (1, 2)
 ROUNDS = 5
 
-REPEATS = 7
-MAX_TURNS = 3
 THREADS_BURST = 5  # a second thread sleeps between calls that do not need it
 REFERENCE_REPEATS = 3
 REFERENCE_TOLERANCE = 0.1  # the listing as printed, its cheapest search
@@ -71,16 +65,7 @@ def peak_memory(request: pytest.FixtureRequest, dataset: tuple[str, Floats]) -> 
     """Return the bytes that a fresh process needs for one encode and one decode."""
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("peak memory: needs Linux's /proc/self/clear_refs")
-    command = [sys.executable, "-m", "benchmarks.micro.peak_memory", dataset[0], str(request.param)]
-    done = subprocess.run(
-        command,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, **MALLOC_ENVIRONMENT},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    sizes: dict[str, int] = json.loads(done.stdout)
-    return sizes
+    return peak_memory_of(dataset[0], f"ecuq:{request.param}")
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -126,27 +111,27 @@ class TestTargets:
         if target is None:
             pytest.skip(f"no encode target at {case.bits} bits")
         ours, huff0_compress = encode_call(case, 1), compress_call(case, yardstick)
-        _assert_ratio(f"{_name(case)}: encode / Huff0", ours, huff0_compress, target)
+        assert_ratio(f"{_name(case)}: encode / Huff0", ours, huff0_compress, target)
 
     def test_decode_against_huff0(self, case: Case, yardstick: Huff0) -> None:
         """The decode to floats keeps up with Huff0's decode to bytes."""
         ours, huff0_decompress = decode_call(case, 1), decompress_call(case, yardstick)
         target = decode_target(case.bits)
-        _assert_ratio(f"{_name(case)}: decode / Huff0", ours, huff0_decompress, target)
+        assert_ratio(f"{_name(case)}: decode / Huff0", ours, huff0_decompress, target)
 
     @pytest.mark.skipif(available_cpus() < 2, reason="needs two processors")
     def test_encode_with_two_threads(self, case: Case) -> None:
         """Two threads encode at least 1.7 times as fast as one."""
         two, one = encode_call(case, 2), encode_call(case, 1)
         label = f"{_name(case)}: encode, two threads / one"
-        _assert_ratio(label, two, one, 1.7, burst=THREADS_BURST)
+        assert_ratio(label, two, one, 1.7, burst=THREADS_BURST)
 
     @pytest.mark.skipif(available_cpus() < 2, reason="needs two processors")
     def test_decode_with_two_threads(self, case: Case) -> None:
         """Two threads decode at least 1.7 times as fast as one."""
         two, one = decode_call(case, 2), decode_call(case, 1)
         label = f"{_name(case)}: decode, two threads / one"
-        _assert_ratio(label, two, one, 1.7, burst=THREADS_BURST)
+        assert_ratio(label, two, one, 1.7, burst=THREADS_BURST)
 
     def test_encode_against_reference(self, case: Case) -> None:
         """Our default encode is at least 25 times as fast as the listing in NumPy."""
@@ -155,7 +140,7 @@ class TestTargets:
             return reference.ecuq.encode(case.values, case.bits, REFERENCE_TOLERANCE)
 
         label = f"{_name(case)}: encode / NumPy reference"
-        _assert_ratio(label, encode_call(case, 1), by_reference, 25.0, REFERENCE_REPEATS)
+        assert_ratio(label, encode_call(case, 1), by_reference, 25.0, REFERENCE_REPEATS)
 
     @pytest.mark.parametrize("bits", BITS)
     def test_small_tensor(self, bits: float) -> None:
@@ -235,34 +220,3 @@ def _report(benchmark: Any, case: Case, operation: str) -> None:
 
 def _run(benchmark: Any, call: Call) -> None:
     benchmark.pedantic(call, rounds=ROUNDS, warmup_rounds=1)
-
-
-def _assert_ratio(
-    label: str, ours: Call, other: Call, target: float, repeats: int = REPEATS, burst: int = 1
-) -> None:
-    """Assert that ``ours`` is at least ``target`` times as fast as ``other``."""
-    best = _settled_min(
-        {"ours": ours, "other": other},
-        repeats * burst,
-        lambda best: best["other"] >= target * best["ours"],
-        burst,
-    )
-    ratio = best["other"] / best["ours"]
-    times = f"{best['ours'] * 1e3:.2f} ms against {best['other'] * 1e3:.2f} ms"
-    assert ratio >= target, f"{label}: {ratio:.2f}, target {target} ({times})"
-
-
-def _settled_min(
-    calls: Mapping[str, Call],
-    repeats: int,
-    settled: Callable[[dict[str, float]], bool],
-    burst: int,
-) -> dict[str, float]:
-    """Take up to `MAX_TURNS` times the repeats, as a busy machine can spoil all of the first."""
-    best = interleaved_min(calls, repeats, burst)
-    for _ in range(MAX_TURNS - 1):
-        if settled(best):
-            break
-        again = interleaved_min(calls, repeats, burst)
-        best = {name: min(best[name], again[name]) for name in calls}
-    return best

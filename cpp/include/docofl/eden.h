@@ -57,6 +57,10 @@ void eden_decode(const Frame& frame, const MutableTensorView& out, int threads);
 void eden_decode_sum(const std::vector<Frame>& frames, const std::vector<double>& weights, bool add,
                      float* out, int threads);
 
+// Rotates the first n - n % 16 of n values by the blocks of EDEN, as encoding does, and copies the
+// others. A block's norm is kept.
+void eden_rotate(const float* x, std::size_t n, std::uint64_t seed, float* out, int threads);
+
 // The Walsh-Hadamard transform in natural order, in place, not normalized, on one thread. n must be
 // a power of two.
 void hadamard_transform(float* x, std::size_t n);

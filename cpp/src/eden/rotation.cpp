@@ -4,6 +4,9 @@
 #include <cmath>
 
 #include "common/counter_rng.h"
+#include "common/float_mode.h"
+#include "common/parallel.h"
+#include "docofl/eden.h"
 
 namespace docofl {
 
@@ -54,6 +57,19 @@ ChunkOrder Rotation::chunk_order(std::size_t number, std::size_t num_chunks, boo
   if (!has_wide) return {1, 0, mask};
   const std::uint64_t random = counter_random(keys_[3], number);
   return {static_cast<std::uint32_t>(random) | 1, static_cast<std::uint32_t>(random >> 32), mask};
+}
+
+void eden_rotate(const float* x, std::size_t n, std::uint64_t seed, float* out, int threads) {
+  const DefaultFloatMode float_mode;
+  const Rotation rotation(seed);
+  const std::size_t blocks = num_rotation_blocks(n);
+  std::vector<Rotation::Words> words(num_workers(blocks, threads));
+  parallel_for(blocks, threads, [&](std::size_t number, int worker) {
+    const RotationBlock block = rotation_block(n, number);
+    kernels().rotate(x + block.begin, rotation_norm(block.size),
+                     rotation.signs(block, &words[worker]), block.size, out + block.begin);
+  });
+  std::copy(x + rotated_size(n), x + n, out + rotated_size(n));
 }
 
 }  // namespace docofl
