@@ -6,7 +6,7 @@ care which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -114,6 +114,10 @@ class Eden(_FrozenCodec):
     def decode(self, blob: bytes, *, out: Tensor | None = None) -> Tensor:
         """Restore a tensor."""
         return eden.decode(blob, out=out, threads=self.threads)
+
+    def accumulator(self, shape: Sequence[int]) -> eden.Accumulator:
+        """Return a running mean of frames of one shape."""
+        return eden.Accumulator(shape, threads=self.threads)
 
 
 @dataclass(frozen=True, kw_only=True)

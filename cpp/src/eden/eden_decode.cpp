@@ -126,6 +126,7 @@ EdenInfo eden_inspect(const Frame& frame) {
 
 void eden_decode(const Frame& frame, const MutableTensorView& out, int threads) {
   const DefaultFloatMode float_mode;
+  threads = rotation_threads(frame.size, threads);
   const EdenPayload payload = read_eden_payload(frame);
   const BlockWriter writer(frame, payload, out);
   const std::size_t blocks = payload.scales.size();
@@ -162,6 +163,7 @@ void eden_decode_sum(const std::vector<Frame>& frames, const std::vector<double>
   const DefaultFloatMode float_mode;
   if (frames.empty()) return;
   const std::size_t size = frames[0].size;
+  threads = rotation_threads(size, threads);
 
   // 1. All fields and code words are read, and so checked, before anything is written.
   std::vector<EdenPayload> payloads;

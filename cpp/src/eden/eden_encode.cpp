@@ -192,8 +192,10 @@ std::size_t eden_capacity(const FrameHeader& header, const EdenOptions& options)
 }
 
 std::size_t eden_encode(const FrameHeader& header, const TensorView& tensor,
-                        const EdenOptions& options, std::uint8_t* out) {
+                        const EdenOptions& asked, std::uint8_t* out) {
   const DefaultFloatMode float_mode;
+  EdenOptions options = asked;
+  options.threads = rotation_threads(tensor.size, asked.threads);
   FrameHeader eden = header;
   eden.codec = CodecId::kEden;
   const std::size_t size = tensor.size;

@@ -61,6 +61,7 @@ ChunkOrder Rotation::chunk_order(std::size_t number, std::size_t num_chunks, boo
 
 void eden_rotate(const float* x, std::size_t n, std::uint64_t seed, float* out, int threads) {
   const DefaultFloatMode float_mode;
+  threads = rotation_threads(n, threads);
   const Rotation rotation(seed);
   const std::size_t blocks = num_rotation_blocks(n);
   std::vector<Rotation::Words> words(num_workers(blocks, threads));

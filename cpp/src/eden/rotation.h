@@ -29,6 +29,11 @@ std::size_t num_rotation_blocks(std::size_t size);
 // The number-th block of a tensor of `size` coordinates.
 RotationBlock rotation_block(std::size_t size, std::size_t number);
 
+// Threads for a tensor: waking others takes longer than a few small blocks.
+inline int rotation_threads(std::size_t size, int threads) {
+  return size < 2 * kMaxRotationBlock ? 1 : threads;
+}
+
 // 1 / sqrt(g m) of section 4.4.
 float rotation_norm(std::size_t block_size);
 

@@ -1,0 +1,82 @@
+"""The mean of the clients' updates, one frame at a time: memory of one vector."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from docofl_codec.codec import Codec
+from docofl_codec.errors import InvalidInputError
+from docofl_codec.framework.vectors import Vector, as_vector, squared_norm
+
+__all__ = ["Aggregator", "aggregator_for"]
+
+
+@runtime_checkable
+class Aggregator(Protocol):
+    """A running weighted mean of frames. A frame that is refused leaves it as it was."""
+
+    def add(self, blob: bytes, weight: float = 1.0) -> None:
+        """Add a frame, or raise CodecError."""
+        ...
+
+    def mean(self) -> Any:
+        """Return the mean so far."""
+        ...
+
+
+class DecodingAggregator:
+    """For codecs without a mean of their own: decode, check, add.
+
+    Parameters
+    ----------
+    codec : Codec
+        Of the updates.
+    size : int
+        Of an update.
+    max_norm : float, optional
+        Refuse updates with a larger Euclidean norm.
+    """
+
+    def __init__(self, codec: Codec, size: int, max_norm: float | None = None) -> None:
+        self._codec = codec
+        self._sum: Vector = np.zeros(size, dtype=np.float32)
+        self._weight = 0.0
+        self._max_norm = max_norm
+
+    def add(self, blob: bytes, weight: float = 1.0) -> None:
+        """Add a frame."""
+        update = as_vector(self._codec.decode(blob), size=self._sum.size, what="update")
+        check_norm(squared_norm(update), self._max_norm)
+        if weight != 1.0:
+            update = np.float32(weight) * update
+        self._sum += update
+        self._weight += weight
+
+    def mean(self) -> Vector:
+        """Return the mean so far."""
+        if self._weight == 0:
+            raise InvalidInputError("mean: found no update with a weight, expected at least one")
+        result: Vector = self._sum / np.float32(self._weight)
+        return result
+
+
+def check_norm(square: float, max_norm: float | None) -> None:
+    """Refuse an update beyond a norm."""
+    if max_norm is not None and not square <= max_norm**2:
+        raise InvalidInputError(
+            f"update: found a norm of {square**0.5:g}, expected at most {max_norm:g}"
+        )
+
+
+def aggregator_for(codec: Codec, size: int, max_norm: float | None = None) -> Aggregator:
+    """Return the codec's own accumulator where it has one, otherwise one that decodes.
+
+    A limit on norms needs every update decoded.
+    """
+    make = getattr(codec, "accumulator", None)
+    if make is None or max_norm is not None:
+        return DecodingAggregator(codec, size, max_norm)
+    own: Aggregator = make((size,))
+    return own
