@@ -36,7 +36,7 @@ def run(
     >>> goal = np.linspace(-1, 1, 1000, dtype=np.float32)
     >>> for report in run(server, lambda client, t, w: 0.2 * (goal - w), num_rounds=60):
     ...     pass
-    >>> bool(np.abs(server.weights - goal).max() < 0.05)
+    >>> bool(np.sqrt(np.mean((server.weights - goal) ** 2)) < 0.1)
     True
     """
     holding: dict[tuple[int, int], Client] = {}  # by client and participation round
