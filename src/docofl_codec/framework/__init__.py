@@ -7,10 +7,16 @@ object, a client object and the loop that the paper prints.
 from __future__ import annotations
 
 from docofl_codec.framework.anchors import Anchor, AnchorQueue
+from docofl_codec.framework.checkpoint import load_checkpoint, save_checkpoint
 from docofl_codec.framework.client import Client
-from docofl_codec.framework.errors import FrameworkError, ProtocolError, StaleAnchorError
+from docofl_codec.framework.errors import (
+    CheckpointError,
+    FrameworkError,
+    ProtocolError,
+    StaleAnchorError,
+)
 from docofl_codec.framework.ledger import Ledger, Link
-from docofl_codec.framework.loop import run
+from docofl_codec.framework.loop import Loop, run
 from docofl_codec.framework.optimizers import SGD, Adagrad, Adam, ServerOptimizer, Yogi
 from docofl_codec.framework.participation import (
     ConnectivityClasses,
@@ -26,11 +32,13 @@ __all__ = [
     "Adam",
     "Anchor",
     "AnchorQueue",
+    "CheckpointError",
     "Client",
     "ConnectivityClasses",
     "FrameworkError",
     "Ledger",
     "Link",
+    "Loop",
     "Notification",
     "Outcome",
     "ParticipationProcess",
@@ -42,5 +50,7 @@ __all__ = [
     "UniformParticipation",
     "Yogi",
     "derive_seed",
+    "load_checkpoint",
     "run",
+    "save_checkpoint",
 ]

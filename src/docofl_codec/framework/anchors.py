@@ -47,6 +47,11 @@ class AnchorQueue:
     capacity : int
         V; one more pushes the oldest out.
 
+    Attributes
+    ----------
+    next_id : int
+        Of the next anchor.
+
     Examples
     --------
     >>> import numpy as np
@@ -61,7 +66,7 @@ class AnchorQueue:
         if capacity < 1:
             raise InvalidInputError(f"capacity: found {capacity}, expected at least 1")
         self._anchors: deque[Anchor] = deque(maxlen=capacity)
-        self._next_id = 0
+        self.next_id = 0
 
     @property
     def capacity(self) -> int:
@@ -71,10 +76,19 @@ class AnchorQueue:
 
     def enqueue(self, round_number: int, frame: bytes, vector: Vector) -> Anchor:
         """Add the anchor of a round; the oldest one is dropped from a full queue."""
-        anchor = Anchor(self._next_id, round_number, frame, vector)
-        self._next_id += 1
+        anchor = self.restore(self.next_id, round_number, frame, vector)
+        self.next_id += 1
+        return anchor
+
+    def restore(self, anchor_id: int, round_number: int, frame: bytes, vector: Vector) -> Anchor:
+        """Add an anchor that has an id already."""
+        anchor = Anchor(anchor_id, round_number, frame, vector)
         self._anchors.append(anchor)
         return anchor
+
+    def clear(self) -> None:
+        """Drop all anchors."""
+        self._anchors.clear()
 
     def latest(self) -> Anchor:
         """Return the newest anchor (``Q.top()`` in algorithm 2)."""

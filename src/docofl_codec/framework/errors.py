@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["FrameworkError", "ProtocolError", "StaleAnchorError"]
+__all__ = ["CheckpointError", "FrameworkError", "ProtocolError", "StaleAnchorError"]
 
 
 class FrameworkError(Exception):
     """Base of the framework's errors."""
+
+
+class CheckpointError(FrameworkError):
+    """A file that holds no whole checkpoint of this run."""
 
 
 class ProtocolError(FrameworkError):

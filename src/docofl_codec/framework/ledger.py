@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 __all__ = ["Kind", "Ledger", "Link"]
 
@@ -97,7 +97,15 @@ class Ledger:
         seconds = (8 * down / link.downlink + 8 * up / link.uplink for link in links.values())
         return max(seconds, default=0.0)
 
-    def state(self) -> dict[str, object]:
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` returned."""
+        self.model_size = state["model_size"]
+        self._bytes = Counter(state["bytes"])
+        self._frames = Counter(state["frames"])
+        self._by_round = Counter({(kind, n): size for kind, n, size in state["by_round"]})
+        self._by_client = Counter({(kind, n): size for kind, n, size in state["by_client"]})
+
+    def state(self) -> dict[str, Any]:
         """Return everything as JSON-ready values."""
         return {
             "model_size": self.model_size,

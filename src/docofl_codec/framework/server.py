@@ -278,9 +278,13 @@ class Server:
             bytes=self.ledger.of_round(self.round),
             is_applied=is_applied,
         )
-        self.round += 1
-        self._uploads = self._new_uploads()
+        self.start_round(self.round + 1)
         return report
+
+    def start_round(self, round_number: int) -> None:
+        """Go to the start of a round, with no uploads."""
+        self.round = round_number
+        self._uploads = self._new_uploads()
 
     # --- details -------------------------------------------------------------------------------
 
