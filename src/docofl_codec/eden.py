@@ -47,10 +47,11 @@ def encode(
 ) -> bytes:
     """Compress a tensor to `bits` bits a coordinate, without bias.
 
-    The mean of :func:`decode` over seeds is the tensor itself, so that errors of many frames
-    average out. Blocks of up to 32,768 coordinates are rotated by random signs and Hadamard
-    transforms, which makes their coordinates nearly normal whatever the tensor; the fewer than 16
-    coordinates that are left over are sent as they are.
+    The mean of :func:`decode` over seeds is the tensor itself (sparse blocks of fewer than 64
+    coordinates aside), so that errors of many frames average out. Blocks of up to 32,768
+    coordinates are rotated by random signs and Hadamard transforms, which makes their coordinates
+    nearly normal whatever the tensor; the fewer than 16 coordinates that are left over are sent as
+    they are.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def encode(
     bits : float, default 1
         The budget in bits a coordinate, 0.1 to 8. Fractions mix two widths; below 1 a random part
         of the rotated coordinates is sent, with one bit each. The frame takes at most
-        ``bits * size / 8 + 144 + 10 * ndim + 6 * (size // 32768 + 11)`` bytes.
+        ``bits * size / 8 + 176 + 10 * ndim + 6 * (size // 32768 + 11)`` bytes.
     seed : int, optional
         From 0 to 2^64 - 1; a fresh one by default. It is recorded in the frame: the decoder needs
         nothing else.
@@ -221,16 +222,15 @@ class Accumulator:
         self._shape = None if shape is None else tuple(shape)
         self._threads = check_threads(threads)
         self._framework: Framework = "numpy"
-        self._sum: np.ndarray[Any, np.dtype[np.float32]] | None = None
+        self._mean: np.ndarray[Any, np.dtype[np.float32]] | None = None  # of what is not pending
+        self._mean_weight = 0.0
         self._pending: list[tuple[_core.Frame, float]] = []
-        self._pending_bytes = 0
-        self._weight = 0.0
         self.count = 0
 
     @property
     def total_weight(self) -> float:
         """The sum of the weights so far."""
-        return self._weight
+        return self._mean_weight + sum(weight for _, weight in self._pending)
 
     def add(self, blob: bytes, weight: float = 1.0) -> None:
         """Add a frame.
@@ -250,44 +250,46 @@ class Accumulator:
         if not (math.isfinite(weight) and weight >= 0):
             raise InvalidInputError(f"weight: found {weight}, expected a finite number, 0 or more")
         frame = _open(bytes(as_blob(blob)), "frame", self._threads)
-        if self._shape is None:
-            self._shape = frame.shape
-        _check_shape(frame, self._shape, "frame")
-        if self._sum is None:
-            self._sum = np.zeros(self._shape, dtype=np.float32)
-            self._framework = _container(frame, None)
-        if frame.eden_info()["entropy_coded"]:
-            # Its words are only read when they are decoded: do that while it can be refused.
-            self._flush()
-            _core.eden_decode_sum([frame], [weight], True, self._sum, self._threads)
+        _check_shape(frame, frame.shape if self._shape is None else self._shape, "frame")
+        pending = [*self._pending, (frame, float(weight))]
+        held = sum(pending_frame.frame_bytes for pending_frame, _ in pending)
+        # The words of an entropy-coded frame are only checked when they are decoded: do that while
+        # the frame can still be refused.
+        if frame.eden_info()["entropy_coded"] or held >= 2 * frame.size:
+            self._flush(pending)
         else:
-            self._pending.append((frame, float(weight)))
-            self._pending_bytes += frame.frame_bytes
-            if self._pending_bytes >= self._sum.nbytes // 2:
-                self._flush()
-        self._weight += float(weight)
+            self._pending = pending
+        if self._shape is None or self.count == 0:
+            self._shape = frame.shape
+            self._framework = _container(frame, None)
         self.count += 1
 
     def mean(self) -> Tensor:
         """Return the mean so far, float32, in the container of the first frame's tensor."""
-        if self._sum is None or self._weight == 0:
-            raise InvalidInputError(
-                "mean: found no frame of positive weight, expected at least one"
-            )
-        self._flush()
-        mean = self._sum / np.float32(self._weight)
+        if self.total_weight == 0:
+            raise InvalidInputError("mean: found no frame with a weight, expected at least one")
+        self._flush(self._pending)
+        assert self._mean is not None
+        mean = self._mean.copy()
         if self._framework == "torch":
             tensor: Tensor = imported_torch().from_numpy(mean)
             return tensor
         return np.asarray(mean)
 
-    def _flush(self) -> None:
-        if not self._pending:
+    def _flush(self, pending: list[tuple[_core.Frame, float]]) -> None:
+        """Take frames into the mean; all of them, or none if that fails or is interrupted."""
+        if not pending:
             return
-        frames, weights = zip(*self._pending, strict=True)
-        _core.eden_decode_sum(list(frames), list(weights), True, self._sum, self._threads)
-        self._pending.clear()
-        self._pending_bytes = 0
+        weight = self._mean_weight + sum(weight for _, weight in pending)
+        shape = pending[0][0].shape
+        mean: np.ndarray[Any, np.dtype[np.float32]] = np.zeros(shape, dtype=np.float32)
+        if weight > 0:
+            if self._mean is not None:
+                np.multiply(self._mean, np.float32(self._mean_weight / weight), out=mean)
+            frames, weights = zip(*pending, strict=True)
+            shares = [each / weight for each in weights]
+            _core.eden_decode_sum(list(frames), shares, True, mean, self._threads)
+        self._mean, self._mean_weight, self._pending = mean, weight, []
 
 
 def _check_seed(seed: int | None) -> int:
@@ -329,7 +331,9 @@ def _shares(weights: Iterable[float] | None, count: int) -> list[float]:
     values = [1.0] * count if weights is None else [float(weight) for weight in weights]
     if len(values) != count:
         raise InvalidInputError(f"weights: found {len(values)}, expected one for each of {count}")
-    if not all(math.isfinite(value) and value >= 0 for value in values) or sum(values) <= 0:
+    largest = max(values, default=0.0)
+    if not all(math.isfinite(value) and value >= 0 for value in values) or largest <= 0:
         raise InvalidInputError("weights: expected finite numbers, 0 or more, not all 0")
-    total = sum(values)
-    return [value / total for value in values]
+    scaled = [value / largest for value in values]
+    total = sum(scaled)
+    return [value / total for value in scaled]

@@ -129,7 +129,7 @@ def inspect(blob: bytes) -> FrameInfo:
     levels: dict[str, Any] = {}  # and what else the codec tells
     if CODEC_NAMES[frame.codec] == "ecuq":
         levels = dict(frame.ecuq_info())
-    elif CODEC_NAMES[frame.codec] == "eden":
+    elif CODEC_NAMES[frame.codec] == "eden" and frame.size:
         levels = dict(frame.eden_info())
     return FrameInfo(
         codec=CODEC_NAMES[frame.codec],

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from docofl_codec import Codec
-from tests.helpers.data import normal
+from tests.helpers.data import SEED, normal
 
 Array = npt.NDArray[Any]
 
@@ -82,13 +82,13 @@ def test_frame_of_the_contiguous_copy(
     x = layout(normal(60 * 80).reshape(60, 80).astype(dtype))
     contiguous = np.array(x, dtype, order="C")
     before = x.tobytes()
-    assert codec.encode(x) == codec.encode(contiguous)
+    assert codec.encode(x, seed=SEED) == codec.encode(contiguous, seed=SEED)
     assert x.tobytes() == before
 
 
 def test_result_is_contiguous_native_and_writeable(codec: Codec) -> None:
     x = big_endian(fortran(normal(12).reshape(3, 4)))
-    x_hat = np.asarray(codec.decode(codec.encode(x)))
+    x_hat = np.asarray(codec.decode(codec.encode(x, seed=SEED)))
     assert x_hat.flags.c_contiguous
     assert x_hat.flags.writeable
     assert x_hat.flags.owndata

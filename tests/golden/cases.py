@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from docofl_codec import Codec, Ecuq, Identity
+from docofl_codec import Codec, Ecuq, Eden, Identity
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -72,10 +72,22 @@ class Case:
     make: Callable[[], Array]
     codec: Codec
     shows: dict[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+
+    def encode(self, codec: Codec | None = None) -> bytes:
+        """Return the frame; `codec` overrides the case's own."""
+        return (codec or self.codec).encode(self.make(), seed=self.seed)
 
 
 def _bell(*shape: int, dtype: npt.DTypeLike = np.float32, seed: int = 1) -> Callable[[], Array]:
     return lambda: bell(int(np.prod(shape)), seed).reshape(shape).astype(dtype)
+
+
+def _eden(
+    make: Callable[[], Array], bits: float, seed: int, *, entropy_coded: bool = False
+) -> Case:
+    shows = {"codec": "eden", "bits": bits, "seed": seed, "entropy_coded": entropy_coded}
+    return Case(make, Eden(bits=bits, entropy_coded=entropy_coded), shows, seed)
 
 
 CASES: dict[str, Case] = {
@@ -159,4 +171,37 @@ CASES: dict[str, Case] = {
     "many-blocks-outliers": Case(lambda: with_outliers(140_000, 12), Ecuq(bits=0.8), {}),
     # The paper's rule.
     "entropy": Case(_bell(3000), Ecuq(bits=3, budget="entropy", tolerance=0.1), {}),
+    # EDEN: together, these have words of every width.
+    "eden-1-bit": _eden(_bell(1000), 1, seed=0),
+    "eden-half-bit": _eden(lambda: heavy(2000, 14), 0.5, seed=1),
+    "eden-2.5-bits": _eden(lambda: heavy(1000, 15), 2.5, seed=2),
+    "eden-4.5-bits": _eden(_bell(500), 4.5, seed=2**63),
+    "eden-6.5-bits": _eden(_bell(500), 6.5, seed=2**64 - 1),
+    "eden-8-bits": _eden(_bell(1000), 8, seed=3),
+    "eden-mse": Case(_bell(1000), Eden(bits=1, scale="mse"), {"bits": 1, "seed": 4}, seed=4),
+    # EDEN, entropy-coded.
+    "eden-coded": _eden(lambda: heavy(5003, 16), 3, seed=5, entropy_coded=True),
+    "eden-coded-blocks": _eden(_bell(65_536 + 33), 1.5, seed=6, entropy_coded=True),
+    "eden-coded-zeros": _eden(lambda: np.zeros(100, np.float32), 2, seed=7, entropy_coded=True),
+    "eden-coded-tail": _eden(_bell(15), 2, seed=8, entropy_coded=True),
+    # EDEN: shapes and dtypes.
+    "eden-all-block-sizes": _eden(lambda: heavy(3 * 32_768 - 1, 17), 1, seed=9),
+    "eden-empty": Case(
+        lambda: np.empty((3, 0), np.float32), Eden(), {"codec": "eden", "shape": (3, 0)}, seed=10
+    ),
+    "eden-scalar": _eden(_bell(), 1, seed=11),
+    "eden-float64": _eden(_bell(10, 31, dtype=np.float64), 2, seed=12),
+    "eden-float16": _eden(_bell(10, 31, dtype=np.float16), 2, seed=13),
+    "eden-bfloat16": _eden(_bell(10, 31, dtype=ml_dtypes.bfloat16), 2, seed=14),
+    # EDEN: extreme values.
+    "eden-zeros": _eden(lambda: np.zeros(1000, np.float32), 1, seed=15),
+    "eden-zero-blocks": _eden(
+        lambda: np.concatenate([np.zeros(512, np.float32), bell(256 + 1, 18)]), 0.375, seed=16
+    ),
+    "eden-extremes": _eden(lambda: extremes(1000, 19), 2, seed=17),
+    "eden-subnormal": _eden(
+        lambda: (random_integers(1000, 20, 12) - 2**11).astype(np.float32) * np.float32(2.0**-149),
+        2,
+        seed=18,
+    ),
 }

@@ -33,7 +33,7 @@ def values_hash(x: npt.NDArray[Any]) -> str:
 def describe(name: str, case: Case) -> tuple[bytes, dict[str, Any]]:
     """Return a frame and its entry in the manifest; fail where it does not show what it should."""
     x = case.make()
-    blob = case.codec.encode(x)
+    blob = case.encode()
     info = inspect(blob)
     found = {key: getattr(info, key) for key in case.shows}
     if found != case.shows:
@@ -43,6 +43,7 @@ def describe(name: str, case: Case) -> tuple[bytes, dict[str, Any]]:
         raise SystemExit(f"{name}: the core and the reference differ")
     return blob, {
         "codec": case.codec.get_config(),
+        **({} if case.seed is None else {"seed": case.seed}),
         "dtype": info.dtype,
         "shape": list(info.shape),
         "input_sha256": values_hash(x),

@@ -54,10 +54,9 @@ def test_reference_decodes_the_recorded_values(name: str) -> None:
 def test_every_feature_of_the_format_is_shown() -> None:
     infos = [inspect(frame(name)) for name in ENTRIES]
     coded = [info for info in infos if info.num_levels]
-    assert {info.codec for info in infos} == {"identity", "ecuq"}
     assert {(info.codec, info.dtype) for info in infos} == {
         (codec, dtype)
-        for codec in ("identity", "ecuq")
+        for codec in ("identity", "ecuq", "eden")
         for dtype in ("float32", "float64", "float16", "bfloat16")
     }
     tuples = {(info.explicit_levels, info.tuple_size) for info in coded if info.coded_levels != 1}
@@ -67,3 +66,19 @@ def test_every_feature_of_the_format_is_shown() -> None:
     assert any(info.num_outliers and info.tuple_size == 1 for info in coded)
     assert any(info.num_outliers and info.size > 65_536 for info in coded)
     assert any((info.num_levels or 0) > 2**14 for info in coded)
+
+
+def test_every_feature_of_eden_is_shown() -> None:
+    names = [
+        name for name in ENTRIES if name.startswith("eden") and ENTRIES[name]["shape"] != [3, 0]
+    ]
+    infos = [decode_frame(frame(name))[1] for name in names]
+    fixed = [info for info in infos if info["mode"] == 0]
+    coded = [info for info in infos if info["mode"] == 1]
+    wide = {info["width"] + 1 for info in fixed if info["fraction"]}
+    assert {info["width"] for info in fixed} | wide == set(range(9))
+    assert {len(info["scales"]) for info in fixed} >= {0, 2, 2 + 11}
+    assert {bool(info["ecuq"]) for info in coded} == {True, False}
+    assert any(len(info["scales"]) > 2 for info in coded)
+    assert any(0 < np.count_nonzero(info["scales"]) < len(info["scales"]) for info in infos)
+    assert {info["seed"] for info in infos} >= {0, 2**63, 2**64 - 1}

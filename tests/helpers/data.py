@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
+SEED = 7  # for codecs that have randomness
+
 
 def _rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)

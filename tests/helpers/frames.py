@@ -10,7 +10,7 @@ from docofl_codec.reference import frame_checksum
 from docofl_codec.reference.bits import ByteReader
 
 MAGIC = b"\xd0\xc0\xf1"
-IDENTITY, ECUQ = 0, 1
+IDENTITY, ECUQ, EDEN = range(3)
 FLOAT32, FLOAT64, FLOAT16, BFLOAT16 = range(4)
 CHECKSUM_BYTES = 4
 
@@ -112,7 +112,7 @@ class EcuqPayload:
     directory: bytes = stream_sizes(1)
     blocks: bytes = pack_bits("010")
 
-    def frame(self, *shape: int, dtype: int = FLOAT32) -> bytes:
+    def payload(self) -> bytes:
         parameters = struct.pack(
             "<5Bf",
             self.coder,
@@ -122,5 +122,39 @@ class EcuqPayload:
             self.coded_levels - 1,
             self.entropy,
         )
-        payload = parameters + self.levels + self.table + self.directory + self.blocks
-        return make_frame(payload, shape or (3,), dtype=dtype)
+        return parameters + self.levels + self.table + self.directory + self.blocks
+
+    def frame(self, *shape: int, dtype: int = FLOAT32) -> bytes:
+        return make_frame(self.payload(), shape or (3,), dtype=dtype)
+
+
+@dataclass(frozen=True)
+class EdenPayload:
+    """The payload of section 4; as it stands, 16 coordinates with one bit each and an exact one."""
+
+    mode: int = 0
+    width: int = 1
+    fraction: int = 0
+    bits: float = 1.0
+    seed: int = 7
+    scales: tuple[float, ...] = (1.0,)
+    tail: tuple[float, ...] = (0.5,)
+    words: bytes = b"\x0f\x35"
+
+    def payload(self) -> bytes:
+        parameters = struct.pack(
+            "<BBIfQ", self.mode, self.width, self.fraction, self.bits, self.seed
+        )
+        values = (*self.scales, *self.tail)
+        return parameters + struct.pack(f"<{len(values)}f", *values) + self.words
+
+    def frame(self, *shape: int, dtype: int = FLOAT32) -> bytes:
+        return make_frame(self.payload(), shape or (17,), codec=EDEN, dtype=dtype)
+
+
+def entropy_coded_eden(ecuq: EcuqPayload | None = None) -> EdenPayload:
+    """Return EDEN's payload with words of ECUQ, by default 16 coordinates at two levels."""
+    default = EcuqPayload(
+        levels=uniform_levels(-2, 2), directory=stream_sizes(2), blocks=b"\x0f\x35"
+    )
+    return EdenPayload(mode=1, width=0, words=(ecuq or default).payload())

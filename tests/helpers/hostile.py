@@ -5,9 +5,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from docofl_codec import CodecError, Identity, decode, ecuq, inspect
+from docofl_codec import CodecError, Identity, decode, ecuq, eden, inspect
 from docofl_codec.reference import decode_frame
-from tests.helpers.data import few_values, normal, outliers
+from tests.helpers.data import SEED, few_values, normal, outliers
 from tests.helpers.frames import (
     EcuqPayload,
     code_table,
@@ -84,4 +84,12 @@ SMALL_FRAMES: dict[str, bytes] = {
     "sparse": ecuq.encode(outliers(300), bits=4),
     "outliers": _with_outliers(),
     "four streams": _with_four_streams(),
+    "eden": eden.encode(normal(16 + 3), bits=1, seed=SEED),
+    "eden empty": eden.encode(np.empty((0, 3), np.float32), seed=SEED),
+    "eden tail": eden.encode(normal(5), bits=2, seed=SEED),
+    "eden part of a bit": eden.encode(normal(80).astype(ml_dtypes.bfloat16), bits=0.4, seed=SEED),
+    "eden two widths": eden.encode(normal(49).astype(np.float16), bits=2.5, seed=SEED),
+    "eden wide": eden.encode(normal(33), bits=8, seed=SEED),
+    "eden coded": eden.encode(normal(100), bits=2, seed=SEED, entropy_coded=True),
+    "eden coded tail": eden.encode(normal(3), bits=2, seed=SEED, entropy_coded=True),
 }

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from docofl_codec import CodecError, decode, ecuq
-from tests.helpers.data import layered
+from docofl_codec import Codec, CodecError, Ecuq, Eden, decode, eden
+from tests.helpers.data import SEED, layered
 from tests.helpers.frames import reseal
 from tests.helpers.hostile import SMALL_FRAMES, agrees_with_reference, decode_or_refuse
 
@@ -42,12 +42,33 @@ def test_resealed_flips_mean_the_same_to_the_reference(name: str) -> None:
         assert agrees_with_reference(blob), blob.hex()
 
 
+@pytest.mark.parametrize("name", [name for name in SMALL_FRAMES if name.startswith("eden")])
+def test_resealed_flips_do_no_harm_to_means(name: str) -> None:
+    blob = SMALL_FRAMES[name]
+    for flipped in flips(blob, -4):
+        try:
+            mean = np.asarray(eden.decode_mean([blob, reseal(flipped)], threads=1))
+        except CodecError:
+            continue
+        assert mean.shape == decode(blob).shape
+        assert np.isfinite(mean).all()
+
+
 def test_random_damage_to_large_frames(isa: str) -> None:
     """Several bytes at once, in the payload, so that all kinds of nonsense reach the decoder."""
     assert isa
     rng = np.random.default_rng(3)
-    for bits, size in [(1, 20_000), (2, 70_000), (4, 5000), (12, 5000)]:
-        blob = np.frombuffer(ecuq.encode(layered(size), bits=bits), np.uint8)
+    frames: list[tuple[Codec, int]] = [
+        (Ecuq(bits=1), 20_000),
+        (Ecuq(bits=2), 70_000),
+        (Ecuq(bits=4), 5000),
+        (Ecuq(bits=12), 5000),
+        (Eden(bits=0.3), 70_001),
+        (Eden(bits=3), 20_000),
+        (Eden(bits=2, entropy_coded=True), 70_001),
+    ]
+    for codec, size in frames:
+        blob = np.frombuffer(codec.encode(layered(size), seed=SEED), np.uint8)
         for _ in range(10):
             damaged = blob.copy()
             places = rng.integers(20, damaged.size - 4, rng.integers(1, 6))

@@ -7,7 +7,7 @@ from tests.helpers.processes import run_python
 CHANGING_BLOB = """
 import threading
 import numpy as np
-from docofl_codec import CodecError, Identity, decode, ecuq
+from docofl_codec import CodecError, Identity, decode, ecuq, eden
 
 rng = np.random.default_rng(0)
 x = rng.standard_normal(300_000, dtype=np.float32)
@@ -19,6 +19,8 @@ for encode in (
     lambda x: ecuq.encode(x, bits=3),
     lambda x: ecuq.encode(x, bits=11),
     lambda x: ecuq.encode(np.sign(x), bits=3),
+    lambda x: eden.encode(x, bits=1.5, seed=1),
+    lambda x: eden.encode(x, bits=3, seed=1, entropy_coded=True),
 ):
     good = np.frombuffer(encode(x), np.uint8)
     blob = bytearray(good)
@@ -39,6 +41,8 @@ for encode in (
             result = decode(blob, threads=2, framework="numpy", max_output_bytes=10_000_000)
             outcomes.add("decoded")
             assert np.isfinite(result).all()
+            if good[4] == 2:
+                eden.decode_mean([blob, good], threads=2, expected_shape=x.shape)
         except CodecError:
             outcomes.add("refused")
     done.set()
@@ -50,7 +54,7 @@ print(sorted(outcomes))
 CHANGING_TENSOR = """
 import threading
 import numpy as np
-from docofl_codec import CodecError, Ecuq, Identity, decode
+from docofl_codec import CodecError, Ecuq, Eden, Identity, decode
 
 rng = np.random.default_rng(0)
 good = rng.standard_normal(140_000, dtype=np.float32)
@@ -73,7 +77,12 @@ for values in (good, np.sign(good), np.zeros_like(good)):
         for i in range(12):
             bits = (0.5, 2, 5, 12)[i % 4]
             budget = ("bytes", "bytes", "entropy")[i % 3]
-            for codec in (Identity(), Ecuq(bits=bits, budget=budget, threads=2)):
+            for codec in (
+                Identity(),
+                Ecuq(bits=bits, budget=budget, threads=2),
+                Eden(bits=min(bits, 8), threads=2),
+                Eden(bits=max(bits, 2), entropy_coded=True, threads=2),
+            ):
                 try:
                     blob = codec.encode(x)
                 except CodecError:

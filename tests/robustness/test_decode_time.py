@@ -9,10 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from docofl_codec import CodecError, decode, ecuq
-from tests.helpers.data import normal
+from docofl_codec import CodecError, decode, ecuq, eden
+from tests.helpers.data import SEED, normal
 from tests.helpers.frames import (
     EcuqPayload,
+    EdenPayload,
     code_table,
     explicit_levels,
     reseal,
@@ -69,6 +70,22 @@ def fails_at_the_end(blocks: int) -> bytes:
     return reseal(bytes(blob))
 
 
+def few_words(blocks: int) -> bytes:
+    """EDEN with words for one chunk in a rotation block."""
+    count = 2 * blocks
+    return EdenPayload(
+        width=0, fraction=1, scales=(1.0,) * count, tail=(), words=bytes(2 * count)
+    ).frame(blocks * BLOCK)
+
+
+def overflowing(blocks: int) -> bytes:
+    """EDEN with the largest scales: every result is clamped."""
+    scales = (float(np.finfo(np.float32).max),) * (2 * blocks)
+    return EdenPayload(
+        width=8, scales=scales, tail=(), words=normal(blocks * BLOCK // 4).tobytes()
+    ).frame(blocks * BLOCK)
+
+
 def seconds(blob: bytes) -> float:
     """Return the best of several runs."""
     best = float("inf")
@@ -80,7 +97,9 @@ def seconds(blob: bytes) -> float:
     return best
 
 
-@pytest.mark.parametrize("make", [longest_words, only_outliers, no_bits, fails_at_the_end])
+@pytest.mark.parametrize(
+    "make", [longest_words, only_outliers, no_bits, fails_at_the_end, few_words, overflowing]
+)
 def test_time_is_linear(make: Callable[[int], bytes]) -> None:
     small, large = make(1), make(8)
     assert seconds(large) < 8 * 4 * seconds(small)
@@ -90,6 +109,12 @@ def test_time_is_linear(make: Callable[[int], bytes]) -> None:
 def test_the_worst_bytes_are_not_much_worse_than_honest_ones(make: Callable[[int], bytes]) -> None:
     honest = ecuq.encode(normal(4 * BLOCK), bits=4)
     assert seconds(make(4)) < 50 * seconds(honest)
+
+
+@pytest.mark.parametrize("make", [few_words, overflowing])
+def test_the_worst_bytes_for_eden(make: Callable[[int], bytes]) -> None:
+    honest = eden.encode(normal(4 * BLOCK), bits=4, seed=SEED)
+    assert seconds(make(4)) < 20 * seconds(honest)
 
 
 def test_tables_are_small_whatever_the_alphabet() -> None:

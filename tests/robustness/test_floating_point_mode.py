@@ -27,7 +27,7 @@ check_mode()
 CALLS = """
 import threading
 import docofl_codec
-from docofl_codec import Identity, ecuq, inspect
+from docofl_codec import Identity, ecuq, eden, inspect
 
 check_mode()
 x = np.random.default_rng(0).standard_normal(300_000, dtype=np.float32)
@@ -38,11 +38,18 @@ for tensor in (x, x * np.float32(1e-40), x.astype(np.float16), x.astype(np.float
         ecuq.decode(blob, threads=4)
         check_mode()
         inspect(blob)
+    for bits in (0.5, 1, 8):
+        blob = eden.encode(tensor, bits=bits, seed=1, threads=4)
+        check_mode()
+        eden.decode(blob, threads=4)
+        eden.decode_mean([blob], threads=4)
+        check_mode()
     Identity().decode(Identity().encode(tensor))
     check_mode()
 for level in docofl_codec.build_info()["isa_levels"]:
     docofl_codec._core.set_isa(level)
     ecuq.decode(ecuq.encode(x, bits=2))
+    eden.decode(eden.encode(x, bits=2, entropy_coded=True))
     check_mode()
 thread = threading.Thread(target=check_mode)
 thread.start()
@@ -62,15 +69,27 @@ def test_result_does_not_depend_on_the_mode_of_the_caller() -> None:
         """
 import numpy as np
 import torch
-from docofl_codec import ecuq
+from docofl_codec import ecuq, eden
 x = (np.random.default_rng(0).standard_normal(5000) * 1e-40).astype(np.float32)
-blob = ecuq.encode(x, bits=8, threads=1)
-expected = ecuq.decode(blob, threads=1)
+
+def work():
+    blobs = [
+        ecuq.encode(x, bits=8, threads=1),
+        eden.encode(x, bits=1, seed=1, threads=1),
+        eden.encode(x, bits=8, seed=1, entropy_coded=True, threads=1),
+    ]
+    tensors = [
+        ecuq.decode(blobs[0], threads=1),
+        *(eden.decode(blob, threads=1) for blob in blobs[1:]),
+        eden.decode_mean(blobs[1:], threads=1),
+    ]
+    return blobs, [tensor.tobytes() for tensor in tensors]
+
+blobs, values = work()
 assert torch.set_flush_denormal(True)
-same = ecuq.encode(x, bits=8, threads=1) == blob
-same_values = ecuq.decode(blob, threads=1).tobytes() == expected.tobytes()
+blobs_then, values_then = work()
 torch.set_flush_denormal(False)
-assert same, "other bytes where the caller flushes denormals"
-assert same_values, "other values where the caller flushes denormals"
+assert blobs_then == blobs, "other bytes where the caller flushes denormals"
+assert values_then == values, "other values where the caller flushes denormals"
 """
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import pytest
 
@@ -29,8 +30,10 @@ def extremes(width: int) -> list[bytes]:
 
 EXTREME_VARINTS = [varint(value) for value in (0, 1, 2**64 - 1, 2**63)]
 
-# Fields of an ECUQ frame of one dimension with uniform levels, in order; None is a varint.
-FIELDS: list[tuple[str, int | None]] = [
+Fields: TypeAlias = list[tuple[str, int | None]]
+
+# Fields of a frame of one dimension, in order; None is a varint.
+HEADER: Fields = [
     ("magic", 3),
     ("version", 1),
     ("codec", 1),
@@ -39,6 +42,10 @@ FIELDS: list[tuple[str, int | None]] = [
     ("ndim", 1),
     ("dim", None),
     ("payload size", None),
+]
+# With uniform levels.
+ECUQ_FIELDS: Fields = [
+    *HEADER,
     ("coder", 1),
     ("mode", 1),
     ("tuple size", 1),
@@ -51,12 +58,21 @@ FIELDS: list[tuple[str, int | None]] = [
     ("base", 4),
     ("first of the code table or directory", 1),
 ]
+EDEN_FIELDS: Fields = [
+    *HEADER,
+    ("mode", 1),
+    ("width", 1),
+    ("wide fraction", 4),
+    ("bits", 4),
+    ("seed", 8),
+    ("first scale or exact value", 4),
+]
 
 
-def split_fields(blob: bytes) -> list[bytes]:
-    """Cut a frame into `FIELDS` and the rest, without the checksum."""
+def split_fields(blob: bytes, fields: Fields) -> list[bytes]:
+    """Cut a frame into fields and the rest, without the checksum."""
     pieces, position = [], 0
-    for _, width in FIELDS:
+    for _, width in fields:
         if width is None:
             width = 1
             while blob[position + width - 1] >= 0x80:
@@ -66,22 +82,37 @@ def split_fields(blob: bytes) -> list[bytes]:
     return [*pieces, blob[position:-4]]
 
 
-def pairs_of_extremes(blob: bytes) -> Iterator[bytes]:
-    pieces = split_fields(blob)
-    choices = [EXTREME_VARINTS if width is None else extremes(width) for _, width in FIELDS]
-    for first, second in itertools.combinations(range(1, len(FIELDS)), 2):
+def pairs_of_extremes(blob: bytes, fields: Fields) -> Iterator[bytes]:
+    pieces = split_fields(blob, fields)
+    choices = [EXTREME_VARINTS if width is None else extremes(width) for _, width in fields]
+    for first, second in itertools.combinations(range(1, len(fields)), 2):
         for values in itertools.product(choices[first], choices[second]):
             changed = pieces.copy()
             changed[first], changed[second] = values
             yield seal(b"".join(changed))
 
 
-@pytest.mark.parametrize("name", ["fixed width", "coded", "raw bits", "outliers", "coded float16"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fixed width",
+        "coded",
+        "raw bits",
+        "outliers",
+        "coded float16",
+        "eden",
+        "eden tail",
+        "eden two widths",
+        "eden wide",
+        "eden coded",
+    ],
+)
 def test_pairs_of_extremes(name: str) -> None:
     """Row 6: a clean error or a valid decode, and the reference thinks the same."""
     blob = SMALL_FRAMES[name]
-    assert seal(b"".join(split_fields(blob))) == blob
-    for changed in pairs_of_extremes(blob):
+    fields = EDEN_FIELDS if name.startswith("eden") else ECUQ_FIELDS
+    assert seal(b"".join(split_fields(blob, fields))) == blob
+    for changed in pairs_of_extremes(blob, fields):
         decode_or_refuse(changed)
         assert agrees_with_reference(changed), changed.hex()
 
@@ -132,7 +163,7 @@ def test_unknown_coder(coder: int) -> None:
     [b"\x80\x00", b"\x83\x00", b"\x83\x80\x00", b"\xff" * 9 + b"\x02", b"\x80" * 10 + b"\x01"],
 )
 def test_varints_are_minimal_and_have_64_bits(bad: bytes) -> None:
-    pieces = split_fields(SMALL_FRAMES["fixed width"])
+    pieces = split_fields(SMALL_FRAMES["fixed width"], HEADER)
     for field in (6, 7):
         changed = pieces.copy()
         changed[field] = bad

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from docofl_codec import CodecError, CorruptFrameError, TruncatedFrameError, decode, ecuq, inspect
+from docofl_codec import (
+    CodecError,
+    CorruptFrameError,
+    TruncatedFrameError,
+    decode,
+    ecuq,
+    eden,
+    inspect,
+)
 from tests.helpers.frames import (
     BFLOAT16,
     FLOAT16,
@@ -13,6 +23,8 @@ from tests.helpers.frames import (
     FLOAT64,
     IDENTITY,
     EcuqPayload,
+    EdenPayload,
+    entropy_coded_eden,
     explicit_levels,
     make_frame,
     stream_sizes,
@@ -63,6 +75,14 @@ def one_level(size: int) -> bytes:
     return payload.frame(size)
 
 
+def next_to_no_words(size: int) -> bytes:
+    """Return a frame of EDEN in which one chunk of each block has words."""
+    blocks = size // 32_768
+    return EdenPayload(
+        width=0, fraction=1, scales=(1.0,) * blocks, tail=(), words=bytes(2 * blocks)
+    ).frame(size)
+
+
 @pytest.mark.parametrize("size", [1, 4095, 4096, 65_536, 65_537, 200_000])
 def test_a_directory_vouches_for_code_words_without_bits(size: int) -> None:
     x = np.asarray(decode(one_level(size)))
@@ -88,7 +108,7 @@ def test_one_symbol_with_a_huge_count(size: int) -> None:
 
 
 @pytest.mark.parametrize("shape", OVERFLOWING_SHAPES, ids=str)
-@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("codec", [0, 1, 2])
 def test_shapes_whose_size_overflows(codec: int, shape: tuple[int, ...]) -> None:
     """Row 5: a product that wraps to 0 is refused."""
     for payload in (b"", bytes(64)):
@@ -128,6 +148,10 @@ def hostile_frames() -> list[bytes]:
             frames.append(make_frame(b"", shape, codec=IDENTITY, dtype=dtype))
             frames.append(EcuqPayload().frame(*shape, dtype=dtype))
             frames.append(ONE_LEVEL.frame(*shape, dtype=dtype))
+            frames.append(EdenPayload().frame(*shape, dtype=dtype))
+            frames.append(EdenPayload(width=0, fraction=1).frame(*shape, dtype=dtype))
+            frames.append(EdenPayload(mode=1, width=0, words=b"").frame(*shape, dtype=dtype))
+        frames.append(entropy_coded_eden(ONE_LEVEL).frame(*shape))
         frames.append(EcuqPayload(mode=2).frame(*shape))
         wide = uniform_levels(num_levels=2**30)
         frames.append(EcuqPayload(raw_bits=24, levels=wide).frame(*shape))
@@ -145,17 +169,19 @@ def test_hostile_frames_under_a_memory_limit() -> None:
     printed = run_python(
         LIMIT_MEMORY
         + f"""
-from docofl_codec import CodecError, decode, ecuq, inspect
+from docofl_codec import CodecError, decode, eden, inspect
 frames = [bytes.fromhex(text) for text in {[frame.hex() for frame in frames]}]
 limit_memory(32 << 20)
 for frame in frames:
-    try:
-        decode(frame, threads=1)
-    except CodecError:
-        continue
-    except BaseException as error:
-        raise AssertionError(f"{{type(error).__name__}} for {{frame.hex()}}") from error
-    raise AssertionError(f"decoded {{frame.hex()}}")
+    for use in (decode, lambda frame, threads: eden.decode_mean([frame], threads=threads),
+                lambda frame, threads: eden.Accumulator(threads=threads).add(frame)):
+        try:
+            use(frame, threads=1)
+        except CodecError:
+            continue
+        except BaseException as error:
+            raise AssertionError(f"{{type(error).__name__}} for {{frame.hex()}}") from error
+        raise AssertionError(f"decoded {{frame.hex()}}")
 print(len(frames))
 """
     )
@@ -169,10 +195,11 @@ def test_hostile_frames_are_refused() -> None:
 
 
 @can_limit_memory
-def test_limits_are_checked_before_memory_is_taken() -> None:
+@pytest.mark.parametrize("make", [one_level, next_to_no_words])
+def test_limits_are_checked_before_memory_is_taken(make: Callable[[int], bytes]) -> None:
     """A frame may honestly need much more than itself; the caller's limits come first."""
-    frame = one_level(2**24)
-    assert len(frame) < 2500
+    frame = make(2**24)
+    assert len(frame) < 3500
     run_python(
         LIMIT_MEMORY
         + f"""
@@ -198,3 +225,9 @@ def test_more_than_two_to_the_31_coordinates() -> None:
     size = 2**31 + 70_001
     info = inspect(ecuq.encode(np.zeros(size, np.float16), bits=1))
     assert (info.size, info.shape, info.num_levels) == (size, (size,), 1)
+
+
+def test_more_than_two_to_the_31_coordinates_of_eden() -> None:
+    size = 2**31 + 70_001
+    info = inspect(eden.encode(np.zeros(size, np.float16), bits=0.1, seed=1))
+    assert (info.size, info.shape) == (size, (size,))

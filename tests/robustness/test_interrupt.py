@@ -22,13 +22,13 @@ LOOP = (
     + """
 import sys
 import numpy as np
-from docofl_codec import ecuq
+from docofl_codec import ecuq, eden
 
 x = np.random.default_rng(0).standard_normal(1 << 23, dtype=np.float32)
 print("ready", flush=True)
 try:
     while True:
-        ecuq.encode(x, bits=8, budget="entropy", threads={threads})
+        {encode}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     sys.exit(42)
@@ -36,10 +36,17 @@ except KeyboardInterrupt:
 )
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_interrupt_from_outside(threads: int) -> None:
+@pytest.mark.parametrize(
+    "encode",
+    [
+        'ecuq.encode(x, bits=8, budget="entropy", threads=1)',
+        'ecuq.encode(x, bits=8, budget="entropy", threads=2)',
+        "eden.encode(x, bits=3, threads=2)",
+    ],
+)
+def test_interrupt_from_outside(encode: str) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", LOOP.format(threads=threads)],
+        [sys.executable, "-c", LOOP.format(encode=encode)],
         env=child_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -87,6 +94,47 @@ else:
     raise AssertionError("not interrupted")
 assert took < 0.6 * whole, f"{{took:.2f}} of {{whole:.2f}} s"
 assert ecuq.encode(x[:70_000], bits=2) == ecuq.encode(x[:70_000].copy(), bits=2)
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "eden.encode(zeros, bits=0.1, seed=1, threads=1)",
+        "eden.decode_mean(blobs, threads=1)",
+    ],
+)
+def test_one_call_of_eden_ends_before_its_time(work: str) -> None:
+    """Zeros that were never touched take no memory."""
+    run_python(
+        LISTEN
+        + f"""
+import os, threading, time
+import numpy as np
+from docofl_codec import eden
+
+x = np.random.default_rng(0).standard_normal(1 << 21, dtype=np.float32)
+blobs = [eden.encode(x, bits=1, seed=seed) for seed in range(80)]
+zeros = np.zeros(1 << 28, np.float16)
+
+def work():
+    return {work}
+
+start = time.perf_counter()
+work()
+whole = time.perf_counter() - start
+assert whole > 0.1, f"{{whole:.2f}} s are not long enough to be interrupted"
+threading.Timer(whole / 8, os.kill, (os.getpid(), signal.SIGINT)).start()
+start = time.perf_counter()
+try:
+    work()
+except KeyboardInterrupt:
+    took = time.perf_counter() - start
+else:
+    raise AssertionError("not interrupted")
+assert took < 0.6 * whole, f"{{took:.2f}} of {{whole:.2f}} s"
+assert eden.encode(x[:70_000], seed=1) == eden.encode(x[:70_000].copy(), seed=1)
 """
     )
 

@@ -7,10 +7,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from docofl_codec import Codec, Ecuq, Identity, InvalidInputError
+from docofl_codec import Codec, Ecuq, Eden, Identity, InvalidInputError
 from tests.helpers.data import normal
 
-CODECS: list[Codec] = [Ecuq(bits=2), Ecuq(bits=2, budget="entropy"), Identity()]
+CODECS: list[Codec] = [
+    Ecuq(bits=2),
+    Ecuq(bits=2, budget="entropy"),
+    Eden(bits=0.5),
+    Eden(bits=2),
+    Eden(bits=2, entropy_coded=True),
+    Identity(),
+]
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=repr)

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from docofl_codec import Codec, Ecuq, Identity, decode, inspect
-from tests.helpers.data import DATA_SETS
+from docofl_codec import Codec, Ecuq, Eden, Identity, decode, eden, inspect
+from tests.helpers.data import DATA_SETS, SEED
 from tests.helpers.processes import run_python
 
 CODECS: list[Codec] = [
@@ -18,14 +18,26 @@ CODECS: list[Codec] = [
     Ecuq(bits=6, budget="entropy"),
     Ecuq(bits=4, threads=2),
     Identity(),
+    Eden(bits=1.5),
+    Eden(bits=4, threads=2),
+    Eden(bits=3, entropy_coded=True),
+]
+
+# Expressions for children, of a tensor x.
+ENCODE = [
+    "ecuq.encode(x, bits=2, threads=2)",
+    "eden.encode(x, bits=2, seed=1, threads=2)",
+    "eden.encode(x, bits=2, seed=1, entropy_coded=True, threads=2)",
 ]
 
 
 def test_32_threads_at_once() -> None:
     """Row 24: each thread gets what it would get alone."""
     makers = list(DATA_SETS.values())
-    work = [(CODECS[i % 4], makers[i % len(makers)](20_000 + 3000 * i)) for i in range(32)]
-    blobs = [codec.encode(x) for codec, x in work]
+    work = [
+        (CODECS[i % len(CODECS)], makers[i % len(makers)](20_000 + 3000 * i)) for i in range(32)
+    ]
+    blobs = [codec.encode(x, seed=SEED) for codec, x in work]
     results = [np.asarray(decode(blob)) for blob in blobs]
     barrier = threading.Barrier(32, timeout=30)
 
@@ -33,7 +45,7 @@ def test_32_threads_at_once() -> None:
         codec, x = work[index]
         barrier.wait()
         for _ in range(5):
-            blob = codec.encode(x)
+            blob = codec.encode(x, seed=SEED)
             assert blob == blobs[index]
             assert inspect(blob).size == x.size
             assert np.array_equal(np.asarray(codec.decode(blob)), results[index])
@@ -43,14 +55,25 @@ def test_32_threads_at_once() -> None:
             future.result(timeout=60)
 
 
-def test_threads_share_one_frame_and_one_tensor() -> None:
+@pytest.mark.parametrize("codec", [Ecuq(bits=3), Eden(bits=3)], ids=repr)
+def test_threads_share_one_frame_and_one_tensor(codec: Codec) -> None:
     x = DATA_SETS["layered"](200_000)
-    blob = Ecuq(bits=3).encode(x)
+    blob = codec.encode(x, seed=SEED)
     expected = np.asarray(decode(blob))
     with ThreadPoolExecutor(32) as pool:
-        assert set(pool.map(lambda _: Ecuq(bits=3).encode(x), range(64))) == {blob}
+        assert set(pool.map(lambda _: codec.encode(x, seed=SEED), range(64))) == {blob}
         decoded = pool.map(lambda _: np.asarray(decode(blob)).tobytes(), range(64))
         assert set(decoded) == {expected.tobytes()}
+
+
+def test_threads_average_the_same_frames() -> None:
+    x = DATA_SETS["normal"](100_000)
+    codecs = [Eden(bits=1), Eden(bits=2.5), Eden(bits=3, entropy_coded=True)]
+    blobs = [codec.encode(x, seed=seed) for seed, codec in enumerate(codecs * 2)]
+    expected = np.asarray(eden.decode_mean(blobs)).tobytes()
+    with ThreadPoolExecutor(32) as pool:
+        means = pool.map(lambda _: np.asarray(eden.decode_mean(blobs)).tobytes(), range(64))
+        assert set(means) == {expected}
 
 
 FORK = """
@@ -59,12 +82,12 @@ import signal
 import sys
 import threading
 import numpy as np
-from docofl_codec import decode, ecuq
+from docofl_codec import decode, ecuq, eden
 
 x = np.random.default_rng(0).standard_normal(300_000, dtype=np.float32)
 
 def work():
-    blob = ecuq.encode(x, bits=2, threads=2)
+    blob = ENCODE
     return blob, decode(blob, threads=2).tobytes()
 
 def in_child(function):
@@ -77,10 +100,11 @@ def in_child(function):
 """
 
 
-def test_fork_after_use() -> None:
+@pytest.mark.parametrize("encode", ENCODE)
+def test_fork_after_use(encode: str) -> None:
     """Row 25: threads of OpenMP do not survive a fork; the child must not wait for them."""
     run_python(
-        FORK
+        FORK.replace("ENCODE", encode)
         + """
 expected = work()
 for _ in range(3):
@@ -91,13 +115,18 @@ for _ in range(3):
     )
 
 
-def test_fork_before_use() -> None:
-    run_python(FORK + "in_child(lambda: work() == work())\nassert work() == work()")
-
-
-def test_fork_while_other_threads_work() -> None:
+@pytest.mark.parametrize("encode", ENCODE)
+def test_fork_before_use(encode: str) -> None:
     run_python(
-        FORK
+        FORK.replace("ENCODE", encode)
+        + "in_child(lambda: work() == work())\nassert work() == work()"
+    )
+
+
+@pytest.mark.parametrize("encode", ENCODE)
+def test_fork_while_other_threads_work(encode: str) -> None:
+    run_python(
+        FORK.replace("ENCODE", encode)
         + """
 expected = work()
 done = threading.Event()
@@ -127,19 +156,19 @@ def test_torch_before_and_after(order: str) -> None:
 {order}
 import os, signal
 import numpy as np
-from docofl_codec import ecuq
+from docofl_codec import decode, ecuq, eden
 x = torch.randn(300_000)
 def work():
     y = (x * 2).sum()
-    blob = ecuq.encode(x, bits=2, threads=2)
-    assert isinstance(ecuq.decode(blob, threads=2), torch.Tensor)
-    return blob
-blob = work()
-assert blob == work()
+    blobs = [{", ".join(ENCODE)}]
+    assert all(isinstance(decode(blob, threads=2), torch.Tensor) for blob in blobs)
+    return blobs
+blobs = work()
+assert blobs == work()
 child = os.fork()
 if child == 0:
     signal.alarm(20)
-    os._exit(0 if ecuq.encode(x, bits=2, threads=2) == blob else 1)
+    os._exit(0 if [{", ".join(ENCODE)}] == blobs else 1)
 assert os.waitpid(child, 0)[1] == 0
 """
     )

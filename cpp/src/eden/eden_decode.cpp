@@ -169,19 +169,24 @@ void eden_decode_sum(const std::vector<Frame>& frames, const std::vector<double>
   std::vector<EdenPayload> payloads;
   std::map<std::uint64_t, std::vector<std::size_t>> groups;  // frames of fixed width, by seed
   payloads.reserve(frames.size());
-  for (const Frame& frame : frames) {
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const Frame& frame = frames[i];
     if (frame.size != size) {
-      throw Error(ErrorKind::kInvalidInput, "frames: found sizes " + std::to_string(size) +
-                                                " and " + std::to_string(frame.size) +
-                                                ", expected one size");
+      throw Error(ErrorKind::kInvalidInput, "frame " + std::to_string(i) + ": found " +
+                                                std::to_string(frame.size) +
+                                                " coordinates, expected " + std::to_string(size));
     }
-    payloads.push_back(read_eden_payload(frame));
-    const EdenPayload& payload = payloads.back();
-    if (!payload.entropy_coded) {
-      groups[payload.seed].push_back(payloads.size() - 1);
-    } else if (!payload.scales.empty()) {
-      ecuq_decode_pieces(inner_frame(frame, payload), threads,
-                         [](std::size_t, float*, std::size_t, int) {});
+    try {
+      payloads.push_back(read_eden_payload(frame));
+      const EdenPayload& payload = payloads.back();
+      if (!payload.entropy_coded) {
+        groups[payload.seed].push_back(i);
+      } else if (!payload.scales.empty()) {
+        ecuq_decode_pieces(inner_frame(frame, payload), threads,
+                           [](std::size_t, float*, std::size_t, int) {});
+      }
+    } catch (const Error& error) {
+      throw Error(error.kind(), "frame " + std::to_string(i) + ": " + error.what());
     }
   }
   const std::size_t blocks = num_rotation_blocks(size);
@@ -246,8 +251,11 @@ void eden_decode_sum(const std::vector<Frame>& frames, const std::vector<double>
           });
     }
     for (std::size_t k = 0; k < payload.tail.size(); ++k) {
-      out[rotated_size(size) + k] +=
-          static_cast<float>(weights[i] * static_cast<double>(payload.tail[k]));
+      float& sum = out[rotated_size(size) + k];
+      const double exact =
+          static_cast<double>(sum) + weights[i] * static_cast<double>(payload.tail[k]);
+      constexpr double kLargest = std::numeric_limits<float>::max();
+      sum = static_cast<float>(std::min(kLargest, std::max(-kLargest, exact)));
     }
   }
 }

@@ -187,7 +187,7 @@ std::size_t eden_capacity(const FrameHeader& header, const EdenOptions& options)
   check_options(options);
   const std::size_t size = checked_size(header.shape, header.dtype);
   // The bytes promise (docs/format.md, section 6), with a byte for roundings.
-  return static_cast<std::size_t>(options.bits * static_cast<double>(size) / 8) + 1 + 144 +
+  return static_cast<std::size_t>(options.bits * static_cast<double>(size) / 8) + 1 + 176 +
          10 * header.shape.size() + 6 * (size / kMaxRotationBlock + 11);
 }
 
@@ -241,8 +241,8 @@ std::size_t eden_encode(const FrameHeader& header, const TensorView& tensor,
   for (const float scale : payload.scales) {
     if (!std::isfinite(scale)) {
       throw Error(ErrorKind::kInvalidInput,
-                  "tensor: found values whose estimates would be beyond float32, expected a root "
-                  "mean square below 1e38 in every block");
+                  "tensor: found values whose estimates at this budget would be beyond float32, "
+                  "expected smaller ones");
     }
   }
 

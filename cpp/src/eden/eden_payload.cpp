@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint8_t kModeFixed = 0;
 constexpr std::uint8_t kModeEntropy = 1;
 constexpr std::size_t kFixedBytes = 18;
+constexpr std::size_t kMinDroppingChunks = 16;
 
 [[noreturn]] void corrupt(const std::string& message) {
   throw Error(ErrorKind::kCorruptFrame, "EDEN " + message);
@@ -22,8 +23,9 @@ constexpr std::size_t kFixedBytes = 18;
 float read_value(ByteReader* reader, const char* field) {
   const float value = reader->read<float>(field);
   if (!std::isfinite(value)) {
-    corrupt(std::string(field) + " before payload byte " + std::to_string(reader->position()) +
-            ": expected a finite number");
+    throw Error(ErrorKind::kCorruptFrame, std::string(field) + " before payload byte " +
+                                              std::to_string(reader->position()) +
+                                              ": expected a finite number");
   }
   return value;
 }
@@ -31,6 +33,8 @@ float read_value(ByteReader* reader, const char* field) {
 }  // namespace
 
 std::size_t EdenWidths::wide_chunks(std::size_t num_chunks) const {
+  // Estimates from a part of a small block would be biased.
+  if (width == 0 && num_chunks < kMinDroppingChunks) return num_chunks;
   const std::uint64_t scaled = static_cast<std::uint64_t>(num_chunks) * wide_fraction;
   return static_cast<std::size_t>((scaled + 0xffffffffu) >> 32);
 }

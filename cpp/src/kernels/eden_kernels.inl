@@ -221,12 +221,15 @@ void rotate(const float* x, float scale, const RotationSigns& signs, std::size_t
 
 constexpr float kLargest = 3.402823466e38f;
 
+inline float finite(float value) {
+  const float floored = value > -kLargest ? value : -kLargest;
+  return floored < kLargest ? floored : kLargest;
+}
+
 template <Put kPut>
 inline void put(float value, float norm, float scale, float* out) {
-  const float scaled = value * norm * scale;
-  const float floored = scaled > -kLargest ? scaled : -kLargest;
-  const float clamped = floored < kLargest ? floored : kLargest;
-  *out = kPut == Put::kAdd ? *out + clamped : clamped;
+  const float result = finite(value * norm * scale);
+  *out = kPut == Put::kAdd ? finite(*out + result) : result;
 }
 
 template <Put kPut>

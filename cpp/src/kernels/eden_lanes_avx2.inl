@@ -90,18 +90,20 @@ class BaseLanes {
   // aligned to 16 bytes) or added.
   template <Put kPut>
   void put(float norm, float scale, float* out) const {
-    const __m256 largest = _mm256_set1_ps(3.402823466e38f);
-    const __m256 least = _mm256_set1_ps(-3.402823466e38f);
+    const auto finite = [](__m256 value) {
+      const __m256 floored = _mm256_max_ps(value, _mm256_set1_ps(-3.402823466e38f));
+      return _mm256_min_ps(floored, _mm256_set1_ps(3.402823466e38f));
+    };
     for (int j = 0; j < 8; ++j) {
       const __m256 scaled =
           _mm256_mul_ps(_mm256_mul_ps(v_[j], _mm256_set1_ps(norm)), _mm256_set1_ps(scale));
-      const __m256 value = _mm256_min_ps(_mm256_max_ps(scaled, least), largest);
+      const __m256 value = finite(scaled);
       float* const to = out + 8 * j;
       if constexpr (kPut == Put::kPastCaches) {
         _mm_stream_ps(to, _mm256_castps256_ps128(value));
         _mm_stream_ps(to + 4, _mm256_extractf128_ps(value, 1));
       } else if constexpr (kPut == Put::kAdd) {
-        _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), value));
+        _mm256_storeu_ps(to, finite(_mm256_add_ps(_mm256_loadu_ps(to), value)));
       } else {
         _mm256_storeu_ps(to, value);
       }

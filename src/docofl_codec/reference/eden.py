@@ -35,6 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 MAX_BLOCK = 32_768
 MAX_INNER_BLOCK = 4_096
 CHUNK = 16
+MIN_DROPPING_CHUNKS = 16
 MIN_BITS = 0.1
 MAX_WIDTH = 8
 LARGEST = float(np.finfo(np.float32).max)
@@ -365,6 +366,8 @@ def chunk_groups(
     """
     order = chunk_order(seed, block_number, num_chunks, fraction)
     num_wide = -(-num_chunks * fraction >> 32)
+    if width == 0 and num_chunks < MIN_DROPPING_CHUNKS:
+        num_wide = num_chunks  # estimates from a part of a small block would be biased
     if num_wide > 0:
         yield width + 1, order[:num_wide]
     if num_wide < num_chunks:
