@@ -19,16 +19,12 @@
 namespace docofl {
 namespace {
 
+using test::append;
 using test::Bytes;
+using test::frame_around;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-template <class T>
-void append(Bytes* bytes, T value) {
-  bytes->resize(bytes->size() + sizeof(T));
-  store_le(bytes->data() + bytes->size() - sizeof(T), value);
-}
 
 struct OutlierField {
   std::uint16_t position;
@@ -82,14 +78,6 @@ struct Payload {
     return out;
   }
 };
-
-Bytes frame_around(const FrameHeader& header, const Bytes& payload) {
-  Bytes frame(frame_size(header, payload.size()));
-  std::copy(payload.begin(), payload.end(),
-            write_frame_header(header, payload.size(), frame.data()));
-  seal_frame(frame.data(), frame.size(), 1);
-  return frame;
-}
 
 std::vector<float> decode(const Payload& payload) {
   FrameHeader header;

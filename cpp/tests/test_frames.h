@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "common/byte_io.h"
 #include "common/source.h"
 #include "docofl/ecuq.h"
+#include "docofl/eden.h"
 #include "docofl/frame.h"
 #include "harness.h"
 #include "test_data.h"
@@ -81,14 +83,54 @@ inline Bytes encode(const Tensor& tensor, const EcuqOptions& options) {
   return bytes;
 }
 
+// The same for EDEN, whose frames fit the promised capacity, on one thread and on those asked for.
+inline Bytes encode(const Tensor& tensor, const EdenOptions& options) {
+  const FrameHeader header = header_of(tensor);
+  const std::size_t capacity = eden_capacity(header, options);
+  constexpr std::size_t kGuard = 64;
+  Bytes bytes(capacity + kGuard, 0xa5);
+  EdenOptions serial = options;
+  serial.threads = 1;
+  const std::size_t size = eden_encode(header, tensor.view(), serial, bytes.data());
+  DOCOFL_CHECK(size <= capacity);
+  for (std::size_t i = capacity; i < bytes.size(); ++i) DOCOFL_CHECK_EQUAL(bytes[i], 0xa5);
+  bytes.resize(size);
+
+  ExactArray<std::uint8_t> room(capacity);
+  DOCOFL_CHECK_EQUAL(eden_encode(header, tensor.view(), options, room.data()), size);
+  DOCOFL_CHECK_SAME(room.data(), bytes.data(), size);
+  return bytes;
+}
+
+// Decodes a frame of ECUQ or EDEN.
 inline Tensor decode(const Bytes& bytes, DType dtype, int threads) {
   // From memory that ends where the frame ends.
   ExactArray<std::uint8_t> exact(bytes.size());
   std::copy(bytes.begin(), bytes.end(), exact.data());
   const Frame frame = parse_frame({exact.data(), exact.size()}, threads);
   Tensor out(frame.size, dtype);
-  ecuq_decode(frame, out.mutable_view(), threads);
+  if (frame.header.codec == CodecId::kEden) {
+    eden_decode(frame, out.mutable_view(), threads);
+  } else {
+    ecuq_decode(frame, out.mutable_view(), threads);
+  }
   return out;
+}
+
+// --- frames field by field -----------------------------------------------------------------------
+
+template <class T>
+void append(Bytes* bytes, T value) {
+  bytes->resize(bytes->size() + sizeof(T));
+  store_le(bytes->data() + bytes->size() - sizeof(T), value);
+}
+
+inline Bytes frame_around(const FrameHeader& header, const Bytes& payload) {
+  Bytes frame(frame_size(header, payload.size()));
+  std::copy(payload.begin(), payload.end(),
+            write_frame_header(header, payload.size(), frame.data()));
+  seal_frame(frame.data(), frame.size(), 1);
+  return frame;
 }
 
 // --- values ------------------------------------------------------------------------------------

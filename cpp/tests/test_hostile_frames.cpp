@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "docofl/ecuq.h"
+#include "docofl/eden.h"
 #include "docofl/frame.h"
 #include "docofl/identity.h"
 #include "harness.h"
@@ -15,7 +16,32 @@
 namespace docofl {
 namespace {
 
-// Frames of every mode: raw bits, tuples, explicit levels, outliers, one and several streams.
+// Frames of EDEN: of fixed width with and without wide chunks, entropy-coded, a tail alone.
+void add_eden_frames(std::vector<test::Bytes>* all) {
+  struct Recipe {
+    std::size_t size;
+    double bits;
+    bool entropy_coded;
+  };
+  const Recipe recipes[] = {
+      {0, 2, false},     {5, 2, false},   {117, 0.1, false}, {117, 1, false},
+      {117, 3.5, false}, {100, 8, false}, {5000, 1, false},  {5, 2, true},
+      {117, 2, true},    {117, 12, true}, {4500, 2, true},
+  };
+  for (const Recipe& recipe : recipes) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+      EdenOptions options;
+      options.bits = recipe.bits;
+      options.seed = 5;
+      options.entropy_coded = recipe.entropy_coded;
+      options.threads = 1;
+      all->push_back(test::encode(test::Tensor(test::normal_values(recipe.size), dtype), options));
+    }
+  }
+}
+
+// Frames of every mode: raw bits, tuples, explicit levels, outliers, one and several streams; then
+// those of EDEN.
 std::vector<test::Bytes> frames() {
   struct Recipe {
     const char* distribution;
@@ -43,6 +69,7 @@ std::vector<test::Bytes> frames() {
       }
     }
   }
+  add_eden_frames(&all);
   return all;
 }
 
@@ -54,6 +81,8 @@ bool survives(const test::Bytes& bytes) {
     const Frame frame = parse_frame({exact.data(), exact.size()});
     if (frame.header.codec == CodecId::kEcuq) {
       ecuq_inspect(frame);
+    } else if (frame.header.codec == CodecId::kEden) {
+      eden_inspect(frame);
     } else if (frame.payload.size < frame.size) {
       // No caller makes room for a frame that says more than it can hold.
       return false;
@@ -62,6 +91,8 @@ bool survives(const test::Bytes& bytes) {
     test::Tensor out(frame.size, frame.header.dtype);
     if (frame.header.codec == CodecId::kEcuq) {
       ecuq_decode(frame, out.mutable_view(), 1);
+    } else if (frame.header.codec == CodecId::kEden) {
+      eden_decode(frame, out.mutable_view(), 1);
     } else {
       identity_decode(frame, out.mutable_view(), 1);
     }
