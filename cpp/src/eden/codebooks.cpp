@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t kMaxMagnitudes = std::size_t(1) << (kMaxEdenWidth - 1);
 
 struct Tables {
-  std::array<float, kMaxMagnitudes> magnitudes[kMaxEdenWidth + 1];
+  // One more than there are: an infinity, if a tensor changes while it is encoded, ranks above all.
+  std::array<float, kMaxMagnitudes + 1> magnitudes[kMaxEdenWidth + 1];
   std::array<float, kMaxMagnitudes> thresholds[kMaxEdenWidth + 1];
   std::array<std::int32_t, kEdenCells> cells[kMaxEdenWidth + 1];
   EdenCodebook codebooks[kMaxEdenWidth + 1];

@@ -25,6 +25,12 @@ static_assert(kBlockSize % kMaxRotationBlock == 0, "a piece of ECUQ holds whole 
 // Outputs of this many values do not fit the caches and are written past them.
 constexpr std::size_t kMinPastCaches = std::size_t(1) << 21;
 
+// A product of weight and scale as a float, finite.
+float finite_float(double value) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  return static_cast<float>(std::min(kLargest, std::max(-kLargest, value)));
+}
+
 constexpr float kLargestFloat16 = 65504.0f;
 constexpr float kLargestBFloat16 = 0x1.fep127f;
 
@@ -95,6 +101,7 @@ class BlockWriter {
   }
 
   void write_tail() const {
+    if (payload_.tail.empty()) return;
     std::vector<float> tail = payload_.tail;
     store(tail.data(), tail.size(), rotated_size(frame_.size));
   }
@@ -226,8 +233,8 @@ void eden_decode_sum(const std::vector<Frame>& frames, const std::vector<double>
                        });
       }
       kernels().rotate_back(levels.data(), rotation.signs(block, &scratch[worker].words),
-                            block.size, rotation_norm(block.size), static_cast<float>(unit),
-                            Put::kAdd, out + block.begin);
+                            block.size, rotation_norm(block.size), finite_float(unit), Put::kAdd,
+                            out + block.begin);
     }
   });
 
@@ -244,8 +251,8 @@ void eden_decode_sum(const std::vector<Frame>& frames, const std::vector<double>
               const RotationBlock block = rotation_block(size, number);
               const double scale = weights[i] * static_cast<double>(payload.scales[number]);
               kernels().rotate_back(values + done, rotation.signs(block, &scratch[worker].words),
-                                    block.size, rotation_norm(block.size),
-                                    static_cast<float>(scale), Put::kAdd, out + block.begin);
+                                    block.size, rotation_norm(block.size), finite_float(scale),
+                                    Put::kAdd, out + block.begin);
               done += block.size;
             }
           });
@@ -254,8 +261,7 @@ void eden_decode_sum(const std::vector<Frame>& frames, const std::vector<double>
       float& sum = out[rotated_size(size) + k];
       const double exact =
           static_cast<double>(sum) + weights[i] * static_cast<double>(payload.tail[k]);
-      constexpr double kLargest = std::numeric_limits<float>::max();
-      sum = static_cast<float>(std::min(kLargest, std::max(-kLargest, exact)));
+      sum = finite_float(exact);
     }
   }
 }
