@@ -34,9 +34,9 @@ struct Tables {
       if (count > 1) std::copy_n(between[width - 1], count - 1, thresholds[width].begin());
       for (std::size_t i = 0; i < kEdenCells; ++i) {
         const float start = static_cast<float>(i) / kEdenCellsPerUnit;
-        const auto end = thresholds[width].begin() + static_cast<std::ptrdiff_t>(count - 1);
-        const auto below = std::lower_bound(thresholds[width].begin(), end, start);
-        cells[width][i] = static_cast<std::int32_t>(below - thresholds[width].begin());
+        const float* const first = thresholds[width].data();
+        const float* const below = std::lower_bound(first, first + count - 1, start);
+        cells[width][i] = static_cast<std::int32_t>(below - first);
       }
       codebooks[width] = {width, magnitudes[width].data(), thresholds[width].data(),
                           cells[width].data()};

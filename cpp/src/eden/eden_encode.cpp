@@ -192,10 +192,10 @@ std::size_t eden_capacity(const FrameHeader& header, const EdenOptions& options)
 }
 
 std::size_t eden_encode(const FrameHeader& header, const TensorView& tensor,
-                        const EdenOptions& asked, std::uint8_t* out) {
+                        const EdenOptions& options, std::uint8_t* out) {
   const DefaultFloatMode float_mode;
-  EdenOptions options = asked;
-  options.threads = rotation_threads(tensor.size, asked.threads);
+  EdenOptions used = options;
+  used.threads = rotation_threads(tensor.size, options.threads);
   FrameHeader eden = header;
   eden.codec = CodecId::kEden;
   const std::size_t size = tensor.size;
@@ -226,9 +226,9 @@ std::size_t eden_encode(const FrameHeader& header, const TensorView& tensor,
   BlockRotator rotator(tensor, options.seed);
   if (options.entropy_coded) {
     const std::size_t room = capacity - words_start(word_bytes) - kChecksumBytes;
-    word_bytes = encode_entropy(&rotator, size, options, &payload, {words, room});
+    word_bytes = encode_entropy(&rotator, size, used, &payload, {words, room});
   } else {
-    encode_fixed(&rotator, size, options, &payload, words);
+    encode_fixed(&rotator, size, used, &payload, words);
   }
   float tail[kMinRotationBlock];
   const float* values = load_values(tensor, rotated_size(size), payload.tail.size(), tail);
@@ -237,7 +237,7 @@ std::size_t eden_encode(const FrameHeader& header, const TensorView& tensor,
   // 3. Values that cannot be sent.
   bool is_good = !rotator.has_bad_values();
   for (const float value : payload.tail) is_good = is_good && std::isfinite(value);
-  if (!is_good) value_range(tensor, options.threads);  // throws, and says where
+  if (!is_good) value_range(tensor, used.threads);  // throws, and says where
   for (const float scale : payload.scales) {
     if (!std::isfinite(scale)) {
       throw Error(ErrorKind::kInvalidInput,
@@ -253,7 +253,7 @@ std::size_t eden_encode(const FrameHeader& header, const TensorView& tensor,
   std::uint8_t* next = write_frame_header(eden, payload_bytes, out);
   if (size > 0) write_eden_header(payload, next);
   const std::size_t bytes = frame_size(eden, payload_bytes);
-  seal_frame(out, bytes, options.threads);
+  seal_frame(out, bytes, used.threads);
   return bytes;
 }
 

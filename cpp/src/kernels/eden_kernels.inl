@@ -313,9 +313,9 @@ void quantize_chunk(const float* u, float inverse, const EdenCodebook& codebook,
     products[i] += magnitude * level;
     squares[i] += level * level;
     const std::uint32_t word = rank | sign << (codebook.width - 1);
-    for (unsigned p = 0; p < codebook.width; ++p) planes[p] |= ((word >> p) & 1) << i;
+    for (std::size_t p = 0; p < codebook.width; ++p) planes[p] |= ((word >> p) & 1) << i;
   }
-  for (unsigned p = 0; p < codebook.width; ++p) {
+  for (std::size_t p = 0; p < codebook.width; ++p) {
     words[2 * p] = static_cast<std::uint8_t>(planes[p]);
     words[2 * p + 1] = static_cast<std::uint8_t>(planes[p] >> 8);
   }
@@ -334,7 +334,7 @@ void eden_quantize(const float* u, float inverse, const EdenCodebook& codebook,
 #if defined(__AVX2__)
     words = quantize_lanes(u, inverse, codebook, order, begin, end, words, products, squares);
 #else
-    for (std::size_t j = begin; j < end; ++j, words += 2 * codebook.width) {
+    for (std::size_t j = begin; j < end; ++j, words += std::size_t(2) * codebook.width) {
       quantize_chunk(u + kEdenChunk * chunk_place(order, j), inverse, codebook, words, products,
                      squares);
     }
@@ -349,11 +349,11 @@ template <class Use>
 inline void for_each_level(const std::uint8_t* words, const EdenCodebook& codebook,
                            const ChunkOrder& order, std::size_t first, std::size_t last,
                            const Use& use) {
-  for (std::size_t j = first; j < last; ++j, words += 2 * codebook.width) {
+  for (std::size_t j = first; j < last; ++j, words += std::size_t(2) * codebook.width) {
     const std::size_t place = kEdenChunk * chunk_place(order, j);
     for (std::size_t i = 0; i < kEdenChunk; ++i) {
       unsigned word = 0;
-      for (unsigned p = 0; p < codebook.width; ++p) {
+      for (std::size_t p = 0; p < codebook.width; ++p) {
         word |= ((words[2 * p + i / 8] >> (i % 8)) & 1u) << p;
       }
       const unsigned sign_bit = 1u << codebook.width >> 1;

@@ -51,11 +51,11 @@ inline void butterfly_lanes(float* x, std::size_t h, std::size_t width) {
 class BaseLanes {
  public:
   explicit BaseLanes(const float* x) {
-    for (int j = 0; j < 8; ++j) v_[j] = _mm256_loadu_ps(x + 8 * j);
+    for (std::size_t j = 0; j < 8; ++j) v_[j] = _mm256_loadu_ps(x + 8 * j);
   }
 
   void store(float* out) const {
-    for (int j = 0; j < 8; ++j) _mm256_storeu_ps(out + 8 * j, v_[j]);
+    for (std::size_t j = 0; j < 8; ++j) _mm256_storeu_ps(out + 8 * j, v_[j]);
   }
 
   void multiply(float factor) {
@@ -68,8 +68,9 @@ class BaseLanes {
                                _mm256_set1_epi32(static_cast<int>(bits >> 32))};
     const __m256i to_top = _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24);
     const __m256 top = _mm256_set1_ps(-0.0f);
-    for (int j = 0; j < 8; ++j) {
-      const __m256i shift = _mm256_sub_epi32(to_top, _mm256_set1_epi32(j % 4 * 8));
+    for (std::size_t j = 0; j < 8; ++j) {
+      const __m256i shift =
+          _mm256_sub_epi32(to_top, _mm256_set1_epi32(static_cast<int>(j % 4 * 8)));
       const __m256 signs = _mm256_castsi256_ps(_mm256_sllv_epi32(halves[j / 4], shift));
       v_[j] = _mm256_xor_ps(v_[j], _mm256_and_ps(signs, top));
     }
@@ -94,7 +95,7 @@ class BaseLanes {
       const __m256 floored = _mm256_max_ps(value, _mm256_set1_ps(-3.402823466e38f));
       return _mm256_min_ps(floored, _mm256_set1_ps(3.402823466e38f));
     };
-    for (int j = 0; j < 8; ++j) {
+    for (std::size_t j = 0; j < 8; ++j) {
       const __m256 scaled =
           _mm256_mul_ps(_mm256_mul_ps(v_[j], _mm256_set1_ps(norm)), _mm256_set1_ps(scale));
       const __m256 value = finite(scaled);
@@ -147,14 +148,14 @@ inline void dot_product_lanes(const float* x, const float* y, std::size_t n, flo
   __m256 product[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
   __m256 square[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
   for (std::size_t i = 0; i < n; i += 16) {
-    for (int k = 0; k < 2; ++k) {
+    for (std::size_t k = 0; k < 2; ++k) {
       const __m256 a = _mm256_loadu_ps(x + i + 8 * k);
       const __m256 b = _mm256_loadu_ps(y + i + 8 * k);
       product[k] = _mm256_add_ps(product[k], _mm256_mul_ps(a, b));
       square[k] = _mm256_add_ps(square[k], _mm256_mul_ps(b, b));
     }
   }
-  for (int k = 0; k < 2; ++k) {
+  for (std::size_t k = 0; k < 2; ++k) {
     _mm256_storeu_ps(products + 8 * k, product[k]);
     _mm256_storeu_ps(squares + 8 * k, square[k]);
   }
@@ -214,7 +215,7 @@ struct HalfChunk {
     const __m256i rank = finder.rank(magnitude);
     level = finder.level(rank);
     product = _mm256_mul_ps(magnitude, level);
-    for (unsigned p = 0; p + 1 < kWidth; ++p) {
+    for (std::size_t p = 0; p + 1 < kWidth; ++p) {
       const __m256i top = _mm256_slli_epi32(rank, static_cast<int>(31 - p));
       planes[p] = static_cast<std::uint8_t>(_mm256_movemask_ps(_mm256_castsi256_ps(top)));
     }
@@ -237,7 +238,7 @@ std::uint8_t* quantize_lanes_of(const float* u, float inverse, const EdenCodeboo
   const LevelFinder<kWidth> finder(codebook);
   __m256 product_low = _mm256_setzero_ps(), product_high = _mm256_setzero_ps();
   __m256 square_low = _mm256_setzero_ps(), square_high = _mm256_setzero_ps();
-  for (std::size_t j = first; j < last; ++j, words += 2 * kWidth) {
+  for (std::size_t j = first; j < last; ++j, words += std::size_t(2) * kWidth) {
     const float* const from = u + kEdenChunk * chunk_place_of(order, j);
     const HalfChunk<kWidth> low(from, factor, finder);
     const HalfChunk<kWidth> high(from + 8, factor, finder);
@@ -245,7 +246,7 @@ std::uint8_t* quantize_lanes_of(const float* u, float inverse, const EdenCodeboo
     product_high = _mm256_add_ps(product_high, high.product);
     square_low = _mm256_add_ps(square_low, _mm256_mul_ps(low.level, low.level));
     square_high = _mm256_add_ps(square_high, _mm256_mul_ps(high.level, high.level));
-    for (unsigned p = 0; p < kWidth; ++p) {
+    for (std::size_t p = 0; p < kWidth; ++p) {
       words[2 * p] = low.planes[p];
       words[2 * p + 1] = high.planes[p];
     }
@@ -294,7 +295,7 @@ template <unsigned kWidth>
 inline __m256 half_levels(const std::uint8_t* words, const float* magnitudes, __m256 few) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   __m256i rank = _mm256_setzero_si256();
-  for (unsigned p = 0; p + 1 < kWidth; ++p) {
+  for (std::size_t p = 0; p + 1 < kWidth; ++p) {
     const __m256i bits = _mm256_srlv_epi32(_mm256_set1_epi32(words[2 * p]), lane);
     const __m256i bit = _mm256_and_si256(bits, _mm256_set1_epi32(1));
     rank = _mm256_or_si256(rank, _mm256_slli_epi32(bit, static_cast<int>(p)));
@@ -303,7 +304,8 @@ inline __m256 half_levels(const std::uint8_t* words, const float* magnitudes, __
                            : kWidth <= 4 ? _mm256_permutevar8x32_ps(few, rank)
                                          : _mm256_i32gather_ps(magnitudes, rank, sizeof(float));
   const __m256i to_top = _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24);
-  const __m256i signs = _mm256_sllv_epi32(_mm256_set1_epi32(words[2 * (kWidth - 1)]), to_top);
+  const __m256i signs =
+      _mm256_sllv_epi32(_mm256_set1_epi32(words[std::size_t(2) * (kWidth - 1)]), to_top);
   return _mm256_xor_ps(magnitude, _mm256_and_ps(_mm256_castsi256_ps(signs), _mm256_set1_ps(-0.0f)));
 }
 
@@ -312,7 +314,7 @@ void level_lanes_of(const std::uint8_t* words, const EdenCodebook& codebook,
                     const ChunkOrder& order, std::size_t first, std::size_t last, const Use& use) {
   const __m256 few =
       kWidth == 1 ? _mm256_set1_ps(codebook.magnitudes[0]) : _mm256_loadu_ps(codebook.magnitudes);
-  for (std::size_t j = first; j < last; ++j, words += 2 * kWidth) {
+  for (std::size_t j = first; j < last; ++j, words += std::size_t(2) * kWidth) {
     const std::size_t place = kEdenChunk * chunk_place_of(order, j);
     use(place, half_levels<kWidth>(words, codebook.magnitudes, few));
     use(place + 8, half_levels<kWidth>(words + 1, codebook.magnitudes, few));

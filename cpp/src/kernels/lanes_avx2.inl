@@ -14,14 +14,14 @@ inline void sum_deviation_lanes(const DeviationParams& deviation, const float* x
   const __m256 limit = _mm256_set1_ps(deviation.limit);
   const __m256 sign = _mm256_set1_ps(-0.0f);
   __m256 sum[8];
-  for (int k = 0; k < 8; ++k) sum[k] = _mm256_setzero_ps();
+  for (__m256& each : sum) each = _mm256_setzero_ps();
   for (std::size_t run = 0; run < runs; ++run, x += stride) {
-    for (int k = 0; k < 8; ++k) {
+    for (std::size_t k = 0; k < 8; ++k) {
       const __m256 difference = _mm256_sub_ps(_mm256_loadu_ps(x + 8 * k), centre);
       sum[k] = _mm256_add_ps(sum[k], _mm256_min_ps(_mm256_andnot_ps(sign, difference), limit));
     }
   }
-  for (int k = 0; k < 8; ++k) _mm256_storeu_ps(sums + 8 * k, sum[k]);
+  for (std::size_t k = 0; k < 8; ++k) _mm256_storeu_ps(sums + 8 * k, sum[k]);
 }
 
 // Packs eight values of `bits` bits, at most 8, into the low bits of a word.
@@ -169,15 +169,16 @@ struct ValueLanes<double> {
 // lines that they fill, which halves the traffic of a large output.
 constexpr std::size_t kGroup = 32;
 
-template <class Lanes, std::size_t kGroupBytes, int kGroupsPerRound>
-struct GroupWriter {
+template <class Lanes, std::size_t kGroupBytes, std::size_t kGroupsPerRound>
+class GroupWriter {
+ public:
   void write_group(Reconstruction* work) const {
     __m256 values[4];
     static_cast<const Lanes*>(this)->values_of(work->coded, values);
     if (work->past_caches) {
-      for (int k = 0; k < 4; ++k) _mm256_stream_ps(work->out + 8 * k, values[k]);
+      for (std::size_t k = 0; k < 4; ++k) _mm256_stream_ps(work->out + 8 * k, values[k]);
     } else {
-      for (int k = 0; k < 4; ++k) _mm256_storeu_ps(work->out + 8 * k, values[k]);
+      for (std::size_t k = 0; k < 4; ++k) _mm256_storeu_ps(work->out + 8 * k, values[k]);
     }
     work->coded += kGroupBytes;
     work->out += kGroup;
@@ -187,8 +188,12 @@ struct GroupWriter {
   // About as many values as a round of look-ups gives.
   void write_groups(Reconstruction* work) const {
     if (work->count < kGroupsPerRound * kGroup) return;
-    for (int k = 0; k < kGroupsPerRound; ++k) write_group(work);
+    for (std::size_t k = 0; k < kGroupsPerRound; ++k) write_group(work);
   }
+
+ private:
+  friend Lanes;
+  GroupWriter() = default;
 };
 
 template <class Real>
@@ -196,7 +201,7 @@ struct GridLanes : GroupWriter<GridLanes<Real>, kGroup, 2> {
   explicit GridLanes(const Reconstruction& work) : value(work.grid, work.base) {}
 
   void values_of(const std::uint8_t* coded, __m256 values[4]) const {
-    for (int k = 0; k < 4; ++k) values[k] = value(coded + 8 * k);
+    for (std::size_t k = 0; k < 4; ++k) values[k] = value(coded + 8 * k);
   }
 
   ValueLanes<Real> value;
@@ -205,7 +210,7 @@ struct GridLanes : GroupWriter<GridLanes<Real>, kGroup, 2> {
 // Up to 16 values, each looked up as four bytes.
 struct ShortTable {
   explicit ShortTable(const float* table) {
-    for (int k = 0; k < 4; ++k) {
+    for (std::size_t k = 0; k < 4; ++k) {
       alignas(16) std::uint8_t bytes[16];
       for (int i = 0; i < 16; ++i) {
         std::uint32_t bits;
@@ -266,7 +271,7 @@ struct LongTableLanes : GroupWriter<LongTableLanes, kGroup, 2> {
   explicit LongTableLanes(const Reconstruction& work) : table(work.table) {}
 
   void values_of(const std::uint8_t* coded, __m256 values[4]) const {
-    for (int k = 0; k < 4; ++k) {
+    for (std::size_t k = 0; k < 4; ++k) {
       const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(coded + 8 * k));
       values[k] = _mm256_i32gather_ps(table, _mm256_cvtepu8_epi32(bytes), sizeof(float));
     }
