@@ -23,7 +23,7 @@ from docofl_codec import _core, eden, reference
 
 BITS = (0.5, 1.0, 2.0, 3.0, 4.0)
 PEER_BITS = (1, 2, 4)
-SEEDS = 5  # of which the mean error is taken
+MAX_SEEDS = 400  # of which the mean error is taken
 THREADS_BURST = 5
 
 
@@ -75,11 +75,20 @@ class TestTargets:
 
     @pytest.mark.parametrize("bits", BITS)
     def test_error(self, dataset: tuple[str, Floats], bits: float) -> None:
-        """The mean NMSE over a few seeds is within 1 % of the theory."""
+        """The mean NMSE over seeds is within 1 % of the theory.
+
+        A few seeds are enough, except where one block holds nearly all of the norm (crepe): there
+        single ones scatter by some percent, and as many are taken as settle the mean.
+        """
         name, values = dataset
-        frames = [eden.encode(values, bits=bits, seed=seed) for seed in range(SEEDS)]
-        found = float(np.mean([nmse(values, np.asarray(eden.decode(blob))) for blob in frames]))
         theory = reference.eden.theory_nmse(bits)
+        errors: list[float] = []
+        for seed in range(MAX_SEEDS):
+            blob = eden.encode(values, bits=bits, seed=seed)
+            errors.append(nmse(values, np.asarray(eden.decode(blob))))
+            if seed >= 4 and np.std(errors, ddof=1) / len(errors) ** 0.5 < 0.0025 * theory:
+                break
+        found = float(np.mean(errors))
         assert abs(found / theory - 1) <= 0.01, f"{name} at {bits} bits: {found:.5f}, {theory:.5f}"
 
     @pytest.mark.parametrize("bits", [2, 3, 4])
