@@ -64,11 +64,18 @@ void eden_rotate(const float* x, std::size_t n, std::uint64_t seed, float* out, 
   threads = rotation_threads(n, threads);
   const Rotation rotation(seed);
   const std::size_t blocks = num_rotation_blocks(n);
-  std::vector<Rotation::Words> words(num_workers(blocks, threads));
+  // In memory that stays in the cache: passes over `out` itself would have to fetch it first.
+  struct Scratch {
+    Rotation::Words words;
+    alignas(64) std::array<float, kMaxRotationBlock> rotated;
+  };
+  std::vector<Scratch> scratch(num_workers(blocks, threads));
   parallel_for(blocks, threads, [&](std::size_t number, int worker) {
     const RotationBlock block = rotation_block(n, number);
-    kernels().rotate(x + block.begin, rotation_norm(block.size),
-                     rotation.signs(block, &words[worker]), block.size, out + block.begin);
+    Scratch& mine = scratch[worker];
+    kernels().rotate(x + block.begin, rotation_norm(block.size), rotation.signs(block, &mine.words),
+                     block.size, mine.rotated.data());
+    kernels().copy_past_caches(mine.rotated.data(), block.size, out + block.begin);
   });
   std::copy(x + rotated_size(n), x + n, out + rotated_size(n));
 }

@@ -219,6 +219,17 @@ void rotate(const float* x, float scale, const RotationSigns& signs, std::size_t
   ascend(out, n, near);
 }
 
+void copy_past_caches(const float* x, std::size_t n, float* out) {
+  std::size_t i = 0;
+#if defined(__AVX2__)
+  if (reinterpret_cast<std::uintptr_t>(out) % 16 == 0) {
+    for (; i + 4 <= n; i += 4) _mm_stream_ps(out + i, _mm_loadu_ps(x + i));
+    _mm_sfence();
+  }
+#endif
+  for (; i < n; ++i) out[i] = x[i];
+}
+
 constexpr float kLargest = 3.402823466e38f;
 
 inline float finite(float value) {

@@ -179,6 +179,8 @@ struct Kernels {
   // is a power of two of at least 16.
   void (*rotate)(const float* x, float scale, const RotationSigns& signs, std::size_t n,
                  float* out);
+  // Copies to memory that will not be read soon, past the caches where it is aligned for that.
+  void (*copy_past_caches)(const float* x, std::size_t n, float* out);
   // Undoes it (section 4.4): destroys v, multiplies by `norm`, then by `scale`.
   void (*rotate_back)(float* v, const RotationSigns& signs, std::size_t n, float norm, float scale,
                       Put how, float* out);

@@ -585,6 +585,7 @@ const Kernels kTable = {
     sum_squares,
     dot_products,
     rotate,
+    copy_past_caches,
     rotate_back,
     eden_quantize,
     eden_levels,
