@@ -53,6 +53,8 @@ _MARK = object()
 _NAMES = {
     "numpy.core.multiarray _reconstruct": "reconstruct",
     "numpy._core.multiarray _reconstruct": "reconstruct",
+    "numpy.core.numeric _frombuffer": "frombuffer",
+    "numpy._core.numeric _frombuffer": "frombuffer",
     "numpy ndarray": "ndarray",
     "numpy dtype": "dtype",
     "_codecs encode": "encode",
@@ -134,6 +136,10 @@ class _Machine:
         name, module = self.stack.pop(), self.stack.pop()
         self.name(f"{module} {name}")
 
+    def push_dict(self, items: list[Any]) -> None:
+        self.push({})
+        self.set_items(items)
+
     def set_items(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if not isinstance(target, dict):
@@ -152,6 +158,11 @@ class _Machine:
         match function, arguments:
             case _Name("reconstruct"), (_Name("ndarray"), _, _):
                 self.push(_Array())
+            case (
+                _Name("frombuffer"),
+                (bytes() | bytearray() as data, _Dtype() as dtype, tuple() as shape, order),
+            ):
+                self.push(_Array(_make_array(shape, dtype.make(), order == "F", bytes(data))))
             case _Name("dtype"), (str() | bytes() as code, *_):
                 self.push(_Dtype(code.decode("ascii") if isinstance(code, bytes) else code))
             case _Name("encode"), (str() as text, "latin1" | b"latin1"):
@@ -229,6 +240,7 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
     "BINBYTES": _push,
     "BINBYTES8": _push,
     "SHORT_BINBYTES": _push,
+    "BYTEARRAY8": _push,
     "EMPTY_DICT": lambda machine, _: machine.push({}),
     "EMPTY_LIST": lambda machine, _: machine.push([]),
     "EMPTY_TUPLE": lambda machine, _: machine.push(()),
@@ -236,6 +248,7 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
     "TUPLE1": lambda machine, _: machine.pop_tuple(1),
     "TUPLE2": lambda machine, _: machine.pop_tuple(2),
     "TUPLE3": lambda machine, _: machine.pop_tuple(3),
+    "DICT": lambda machine, _: machine.push_dict(machine.pop_to_mark()),
     "LIST": lambda machine, _: machine.push(machine.pop_to_mark()),
     "APPEND": lambda machine, _: machine.append([machine.stack.pop()]),
     "APPENDS": lambda machine, _: machine.append(machine.pop_to_mark()),
