@@ -194,8 +194,8 @@ def make_partition(
     --------
     >>> import numpy as np
     >>> labels = np.arange(100) % 5
-    >>> [len(part) for part in make_partition("two_class", labels, 4, seed=0)]
-    [22, 22, 22, 22]
+    >>> [len(part) for part in make_partition("iid", labels, 4, seed=0)]
+    [25, 25, 25, 25]
     """
     name, _, text = spelling.partition(":")
     try:
