@@ -39,6 +39,12 @@ def test_a_file_is_found_and_unpacked(
     assert read_bytes(path) == b"content"
 
 
+def test_a_file_counts_once(tmp_path: Path) -> None:
+    for name in ("part-2", "part-1.gz", "part-1", "part-1.xz"):
+        (tmp_path / name).touch()
+    assert SOURCE.find_all(tmp_path, "part-?") == [tmp_path / "part-1", tmp_path / "part-2"]
+
+
 def test_the_root_itself_may_be_the_folder(tmp_path: Path) -> None:
     (tmp_path / "part").touch()
     assert SOURCE.find(tmp_path, "part") == tmp_path / "part"

@@ -91,17 +91,20 @@ class DataSet:
         return found[0]
 
     def find_all(self, root: Path | None, *patterns: str) -> list[Path]:
-        """Return all files of the first pattern and folder that match, by name."""
+        """Return all files of the first folder and pattern that match, by name.
+
+        A file that is there plain and compressed counts once, plain.
+        """
         for folder in self._places(root):
             for pattern in patterns:
                 found = {
-                    path
-                    for suffix in SUFFIXES
+                    str(path).removesuffix(suffix): path
+                    for suffix in reversed(SUFFIXES)
                     for path in folder.glob(pattern + suffix)
                     if path.is_file()
                 }
                 if found:
-                    return sorted(found)
+                    return [found[name] for name in sorted(found)]
         return []
 
     def missing(self, root: Path | None, *patterns: str) -> MissingDataError:

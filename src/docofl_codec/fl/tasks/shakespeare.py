@@ -66,7 +66,7 @@ _TABLE = _make_table()
 
 
 def load(root: Path | None, *, seed: int, num_clients: int | None, partition: str) -> Federated:
-    """Read and split the set: LEAF's JSON if it is there, or else the first text file."""
+    """Read and split the set: LEAF's JSON if it is there, or else plain text."""
     train_files = SOURCE.find_all(root, "train/*.json")
     if train_files:
         test_files = SOURCE.find_all(root, "test/*.json")
@@ -74,7 +74,7 @@ def load(root: Path | None, *, seed: int, num_clients: int | None, partition: st
             raise SOURCE.missing(root, "test/*.json")
         train, test = _read_leaf(train_files), _read_leaf(test_files)
     else:
-        path = SOURCE.find(root, "*shakespeare*.txt", "input.txt", "*.txt", "train/*.json")
+        path = SOURCE.find(root, "*shakespeare*.txt", "input.txt", "train/*.json")
         roles = [encode(text) for text in read_role_text(path).values()]
         roles = [role for role in roles if role.size >= MIN_CHARACTERS]
         if not roles:
