@@ -173,7 +173,7 @@ FIGURES = (
     Curves(
         "rho",
         "Ratio of estimation errors, ρ",
-        "Error with compressed anchors over error with exact ones, the same corrections' budget.",
+        "Error with compressed anchors over error with exact ones, at the same correction budget.",
         [_by_rounds("rho", "ρ", y_log=True, level=1.0)],
     ),
     Curves(

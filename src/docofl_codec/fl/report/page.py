@@ -26,13 +26,14 @@ Image = tuple[str, str, bytes]
 STYLE = """
 :root { color-scheme: light; }
 body { font: 15px/1.45 system-ui, sans-serif; color: #1c1c1c; background: #fff;
-       max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+       max-width: 1240px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.3rem; margin-top: 2.4rem; }
+h3 { font-size: 1.05rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .85rem; }
 .wide { overflow-x: auto; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
+th, td { padding: .3rem .42rem; border-bottom: 1px solid #ddd; text-align: right;
          white-space: nowrap; }
-th { vertical-align: bottom; font-weight: 600; border-bottom: 2px solid #888; }
+th { vertical-align: bottom; font-weight: 600; white-space: normal; border-bottom: 2px solid #888; }
 th:first-child, td:first-child { text-align: left; }
 tr.group td { font-weight: 600; background: #f4f6f8; }
 tr.seed td:first-child { padding-left: 1.6rem; font-weight: 400; }
@@ -48,12 +49,12 @@ COLUMNS = (
     "best accuracy",
     "final accuracy",
     "last four",
-    "anchors",
-    "corrections",
-    "updates",
     "online ratio",
     "downlink ratio",
     "uplink ratio",
+    "anchors",
+    "corrections",
+    "updates",
     "a round",
 )
 
@@ -82,7 +83,7 @@ def make_page(title: str, tasks: Mapping[str, tuple[Sequence[Group], Sequence[Im
         parts.append(f"<h2>{escape(task or 'runs')}</h2>")
         parts.append(f'<div class="wide">{_table(groups)}</div><p class="note">{NOTE}</p>')
         parts.extend(_figure(image) for image in images)
-        parts.append("<h2>Settings</h2>")
+        parts.append("<h3>Settings</h3>")
         parts.extend(_settings(run) for group in groups for run in group.runs)
     body = "\n".join(parts)
     return (
@@ -114,11 +115,11 @@ def _row(kind: str, label: str, runs: Sequence[Run]) -> str:
         format_spread([float(one.max()) for one in judged]),
         format_spread([float(one[-1]) for one in judged]),
         format_spread([float(one[-4:].mean()) for one in judged]),
+        *_ratios(runs),
         *(
             format_bytes(_mean([float(np.nansum(run.series(key))) for run in runs]))
             for key in ("anchor_bytes", "correction_bytes", "update_bytes")
         ),
-        *_ratios(runs),
         _seconds(runs),
     ]
     diverged = sum(run.diverged for run in runs)
