@@ -36,7 +36,7 @@ $(VENV)/package: $(BIN)/python $(PACKAGE)
 	touch $@
 
 $(VENV)/test-tools: $(VENV)/package
-	$(PIP) "$$(echo build/wheel/*.whl)[test]" torch
+	$(PIP) "$$(echo build/wheel/*.whl)[fl,test]"
 	touch $@
 
 $(VENV)/demo-tools: $(VENV)/package

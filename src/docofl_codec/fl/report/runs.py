@@ -1,0 +1,189 @@
+"""The folder of a run: its configuration and what it measured in each round.
+
+``config.json`` is an object; of its keys ``task``, ``label``, ``codec``, ``seed`` and
+``num_weights`` are used, where they are. ``metrics.jsonl`` has one object a round.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Group", "Run", "RunFolderError", "group_runs", "read_run"]
+
+Series = npt.NDArray[np.float64]
+
+# A loss beyond this, or one that is not finite, is called divergence.
+DIVERGED_LOSS = 1e6
+
+
+class RunFolderError(ValueError):
+    """A folder that holds no run."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Parameters
+    ----------
+    path : Path
+        Of its folder.
+    config : mapping
+        As written by the run.
+    metrics : sequence of mapping
+        One for each round, in order.
+    """
+
+    path: Path
+    config: Mapping[str, Any]
+    metrics: Sequence[Mapping[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return str(self.config.get("task", ""))
+
+    @property
+    def label(self) -> str:
+        """What the run is called in legends: runs of one task and label differ by seed."""
+        for key in ("label", "codec"):
+            if self.config.get(key):
+                return str(self.config[key])
+        return self.name
+
+    @property
+    def seed(self) -> int | None:
+        """The run's seed."""
+        return self.config.get("seed")
+
+    def series(self, key: str) -> Series:
+        """Return a metric of all rounds; NaN where a round has none."""
+        values = [entry.get(key) for entry in self.metrics]
+        return np.array([np.nan if value is None else value for value in values], np.float64)
+
+    @cached_property
+    def rounds(self) -> Series:
+        """Rounds done after each entry: 1 after round 0."""
+        return self.series("round") + 1
+
+    @cached_property
+    def online_bytes(self) -> Series:
+        """Downlink bytes within rounds (corrections), up to and with each round."""
+        return np.cumsum(np.nan_to_num(self.series("correction_bytes")))
+
+    @cached_property
+    def downlink_bytes(self) -> Series:
+        """All downlink bytes, anchors and corrections, up to and with each round."""
+        return self.online_bytes + np.cumsum(np.nan_to_num(self.series("anchor_bytes")))
+
+    @cached_property
+    def uplink_bytes(self) -> Series:
+        """Bytes of updates up to and with each round."""
+        return np.cumsum(np.nan_to_num(self.series("update_bytes")))
+
+    @cached_property
+    def float32_bytes(self) -> float | None:
+        """What one way would cost as float32: the model for every client asked, in all rounds."""
+        num_weights = self.config.get("num_weights")
+        if num_weights is None:
+            return None
+        asked = np.nan_to_num(self.series("accepted")) + np.nan_to_num(self.series("dropped"))
+        return 4.0 * float(num_weights) * float(asked.sum())
+
+    @cached_property
+    def accuracies(self) -> Series:
+        """Test accuracies of the evaluated rounds, from 0 to 1."""
+        values = self.series("test_accuracy")
+        return values[~np.isnan(values)]
+
+    @property
+    def diverged(self) -> bool:
+        """Tell whether the losses left all bounds, or the last round had no update to use."""
+        seen = [
+            entry[key]
+            for entry in self.metrics
+            for key in ("train_loss", "test_loss")
+            if entry.get(key) is not None
+        ]
+        losses = np.array(seen, np.float64)
+        nobody = bool(self.metrics) and self.metrics[-1].get("accepted") == 0
+        return nobody or bool(np.any(~(np.abs(losses) < DIVERGED_LOSS)))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one task and label, which differ by seed."""
+
+    label: str
+    runs: Sequence[Run]
+
+
+def read_run(path: Path) -> Run:
+    """Read the folder of a run.
+
+    Rounds that were done again after a resume count once, as done last. A last line that a
+    stopped run left half written is left out.
+
+    Raises
+    ------
+    RunFolderError
+        Where a file is missing or is not as above.
+    """
+    config_path, metrics_path = path / "config.json", path / "metrics.jsonl"
+    config = _parse(config_path, 1, _read(config_path))
+    lines = _read(metrics_path).split("\n")
+    entries: dict[int, Mapping[str, Any]] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            entry = _parse(metrics_path, number, line)
+        except RunFolderError:
+            if number == len(lines):
+                break
+            raise
+        if not isinstance(entry.get("round"), int):
+            raise RunFolderError(f"{metrics_path}, line {number}: found no round, expected one")
+        entries[entry["round"]] = entry
+    return Run(path, config, [entries[number] for number in sorted(entries)])
+
+
+def group_runs(runs: Iterable[Run]) -> dict[str, list[Group]]:
+    """Return the groups of each task, all in the order in which they first appear."""
+    tasks: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        tasks.setdefault(run.task, {}).setdefault(run.label, []).append(run)
+    return {
+        task: [Group(label, members) for label, members in labels.items()]
+        for task, labels in tasks.items()
+    }
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunFolderError(f"{path}: found {error}, expected the file of a run") from error
+
+
+def _parse(path: Path, line: int, text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise RunFolderError(f"{path}, line {line}: found {error}, expected JSON") from error
+    if not isinstance(value, dict):
+        raise RunFolderError(f"{path}, line {line}: found {text[:40]!r}, expected an object")
+    return value

@@ -1,0 +1,287 @@
+"""The report: what it reads, what it counts, and files that can be looked at."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from docofl_codec.fl.report import RunFolderError, read_run, write_report
+from docofl_codec.fl.report.curves import FIGURES, draw_all
+from docofl_codec.fl.report.runs import Run, group_runs
+from tests.fl.run_folders import CLIENTS, NUM_WEIGHTS, make_metrics, write_run
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def png_size(content: bytes) -> tuple[int, int]:
+    assert content[:8] == PNG
+    width, height = struct.unpack(">II", content[16:24])
+    return width, height
+
+
+class Page(HTMLParser):
+    """The images, tables and balance of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.sources: list[str] = []
+        self.links: list[str] = []
+        self.rows: list[list[str]] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.links += [values[key] or "" for key in ("href", "src") if key in values]
+        if tag == "img":
+            self.sources.append(values["src"] or "")
+        elif tag != "meta":
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def test_sums_and_rounds(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "a", make_metrics(50), label="DoCoFL"))
+    assert run.rounds.tolist() == list(range(1, 51))
+    per_round = CLIENTS * NUM_WEIGHTS * 2 // 8
+    assert run.online_bytes[-1] == 50 * per_round
+    assert run.downlink_bytes[9] == 20 * per_round
+    assert run.float32_bytes == 50 * 4 * CLIENTS * NUM_WEIGHTS
+    assert run.accuracies.size == 2
+    assert not run.diverged
+
+
+def test_rounds_done_again_count_once_and_half_a_line_not_at_all(tmp_path: Path) -> None:
+    metrics = make_metrics(10)
+    again = [{**entry, "train_loss": 9.0} for entry in metrics[6:]]
+    path = write_run(tmp_path / "a", metrics[:8] + again)
+    with (path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"round": 10, "tra')
+    run = read_run(path)
+    assert [entry["round"] for entry in run.metrics] == list(range(10))
+    assert run.series("train_loss")[6:].tolist() == [9.0] * 4
+
+
+def test_a_round_that_was_not_evaluated_has_no_accuracy(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "a", make_metrics(30, eval_every=10)))
+    assert np.flatnonzero(~np.isnan(run.series("test_accuracy"))).tolist() == [9, 19, 29]
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf"), 1e9])
+def test_divergence(tmp_path: Path, loss: float) -> None:
+    metrics = make_metrics(30)
+    metrics[12]["train_loss"] = loss
+    assert read_run(write_run(tmp_path / "a", metrics)).diverged
+
+
+def test_a_run_that_accepts_nobody_at_last_diverged(tmp_path: Path) -> None:
+    metrics = make_metrics(30)
+    metrics[-1].update(accepted=0, dropped=CLIENTS, train_loss=None)
+    assert read_run(write_run(tmp_path / "a", metrics)).diverged
+
+
+def test_labels_and_groups(tmp_path: Path) -> None:
+    configs: dict[str, dict[str, Any]] = {
+        "a": {"label": "x", "seed": 0},
+        "b": {"codec": "2,2,3", "seed": 0},
+        "c": {"label": "x", "seed": 1},
+        "d": {"task": "digits"},
+    }
+    runs = [
+        read_run(write_run(tmp_path / name, make_metrics(3), **config))
+        for name, config in configs.items()
+    ]
+    groups = group_runs(runs)
+    assert {
+        task: {group.label: [run.name for run in group.runs] for group in members}
+        for task, members in groups.items()
+    } == {"emnist": {"x": ["a", "c"], "2,2,3": ["b"]}, "digits": {"d": ["d"]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.json", None, "expected the file of a run"),
+        ("metrics.jsonl", None, "expected the file of a run"),
+        ("config.json", "{", "expected JSON"),
+        ("config.json", "[1]", "expected an object"),
+        ("metrics.jsonl", '{"round": 0}\nnonsense\n{"round": 1}\n', "line 2"),
+        ("metrics.jsonl", '{"seconds": 1}\n', "no round"),
+    ],
+)
+def test_bad_folders(tmp_path: Path, name: str, content: str | None, message: str) -> None:
+    path = write_run(tmp_path / "a", make_metrics(3))
+    (path / name).unlink()
+    if content is not None:
+        (path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(RunFolderError, match=message):
+        read_run(path)
+
+
+def test_no_runs(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="found no runs"):
+        write_report([], tmp_path)
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def test_report(tmp_path: Path) -> None:
+    folders = [
+        write_run(
+            tmp_path / f"averaging-{seed}",
+            make_metrics(100, bits=None, seed=seed, links=True),
+            label="FedAvg",
+            seed=seed,
+        )
+        for seed in range(2)
+    ]
+    folders.append(
+        write_run(
+            tmp_path / "adaptive",
+            make_metrics(100, adaptive=True, links=True),
+            label="<DoCoFL> & more",
+        )
+    )
+    page = write_report(folders, tmp_path / "out")
+    names = {path.name for path in page.parent.iterdir()}
+    assert names == {"index.html"} | {f"emnist-{curves.name}.png" for curves in FIGURES}
+
+    read = Page(page.read_text(encoding="utf-8"))
+    images = [base64.b64decode(source.partition("base64,")[2]) for source in read.sources]
+    assert len(images) == len(FIGURES)
+    for curves, image in zip(FIGURES, images, strict=True):
+        assert image == (page.parent / f"emnist-{curves.name}.png").read_bytes()
+        assert min(png_size(image)) > 400
+    assert all(link.startswith("data:image/png;base64,") for link in read.links)
+
+    header, averaging, *seeds, docofl = read.rows
+    assert [row[0] for row in seeds] == ["seed 0 (averaging-0)", "seed 1 (averaging-1)"]
+    assert docofl[0] == "<DoCoFL> & more"
+    cells = dict(zip(header, averaging, strict=True))
+    assert cells["rounds"] == "100"
+    assert (cells["online ratio"], cells["downlink ratio"]) == ("1.00 ×", "1.00 ×")
+    assert "±" in cells["best accuracy"]
+    cells = dict(zip(header, docofl, strict=True))
+    best = max(read_run(folders[2]).accuracies)
+    assert cells["best accuracy"] == f"{100 * best:.2f} %"
+    assert (cells["online ratio"], cells["uplink ratio"]) == ("16.00 ×", "10.67 ×")
+    assert cells["corrections"] == "32.4 MB"
+
+
+def test_figures_without_values_are_left_out(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", make_metrics(60, bits=None), task="digits")
+    out = write_report([folder], tmp_path / "out").parent
+    names = {path.stem.removeprefix("digits-") for path in out.glob("*.png")}
+    assert names == {
+        "accuracy-rounds",
+        "accuracy-downlink",
+        "accuracy-online",
+        "train-validation",
+        "loss",
+    }
+
+
+def test_a_diverged_or_empty_run_is_reported_not_a_crash(tmp_path: Path) -> None:
+    metrics = make_metrics(50)
+    for entry in metrics[20:]:
+        entry.update(train_loss=float("nan"), estimation_error=None, rho=None, accepted=0)
+        if "test_loss" in entry:
+            entry.update(test_loss=float("nan"), test_accuracy=0.02)
+    folders = [
+        write_run(tmp_path / "a", metrics, label="diverges"),
+        write_run(tmp_path / "b", [], label="empty"),
+    ]
+    page = write_report(folders, tmp_path / "out")
+    rows = Page(page.read_text(encoding="utf-8")).rows
+    assert rows[1][0] == "diverges diverged"
+    assert rows[2][:3] == ["empty", "0", "–"]
+
+
+def test_unknown_size_means_no_ratios(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", make_metrics(3), num_weights=None)
+    rows = Page(write_report([folder], tmp_path / "out").read_text(encoding="utf-8")).rows
+    assert rows[1][5:8] == ["–", "–", "–"]
+
+
+def test_task_names_make_file_names(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", make_metrics(3), task="../my task")
+    out = write_report([folder], tmp_path / "out").parent
+    assert all(re.fullmatch(r"my-task-[a-z-]+\.png", path.name) for path in out.glob("*.png"))
+    assert len(list(out.glob("*.png"))) == 2
+
+
+def test_settings_are_on_the_page(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", make_metrics(3), client_lr=0.0517)
+    text = write_report([folder], tmp_path / "out").read_text(encoding="utf-8")
+    assert json.dumps("client_lr").replace('"', "&quot;") + ": 0.0517" in text
+
+
+# --- curves ------------------------------------------------------------------------------------
+
+
+def drawn_lines(runs: list[Run], name: str) -> dict[str, tuple[list[float], list[float]]]:
+    (groups,) = group_runs(runs).values()
+    (figure,) = (figure for curves, figure in draw_all(groups, "") if curves.name == name)
+    axis = figure.axes[-1]
+    legend = axis.get_legend() or figure.legends[0]
+    labels = [text.get_text() for text in legend.get_texts()]
+    lines = [line for line in axis.get_lines() if len(line.get_xdata()) > 2]  # type: ignore[arg-type]
+    return {
+        label: (list(line.get_xdata()), list(line.get_ydata()))  # type: ignore[arg-type]
+        for label, line in zip(labels, lines, strict=True)
+    }
+
+
+def test_a_line_is_the_mean_of_its_seeds(tmp_path: Path) -> None:
+    runs = [
+        read_run(write_run(tmp_path / str(seed), make_metrics(100, seed=seed), label="x"))
+        for seed in range(3)
+    ]
+    x, y = drawn_lines(runs, "accuracy-rounds")["x"]
+    assert x == [25, 50, 75, 100]
+    np.testing.assert_allclose(y, np.mean([run.accuracies for run in runs], axis=0))
+
+
+def test_bytes_on_the_axis_are_those_of_the_evaluated_rounds(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "a", make_metrics(100), label="x"))
+    x, _ = drawn_lines([run], "accuracy-downlink")["x"]
+    np.testing.assert_array_equal(x, run.downlink_bytes[24::25])
+
+
+def test_seeds_of_different_lengths(tmp_path: Path) -> None:
+    runs = [read_run(write_run(tmp_path / str(n), make_metrics(n), label="x")) for n in (100, 150)]
+    x, y = drawn_lines(runs, "accuracy-rounds")["x"]
+    assert x == [25, 50, 75, 100, 125, 150]
+    assert y[-1] == runs[1].accuracies[-1]
+
+
+def test_many_rounds_become_running_means(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "a", make_metrics(600), label="x"))
+    _, y = drawn_lines([run], "rho")["x"]
+    raw = run.series("rho")
+    assert len(y) == 600
+    assert np.abs(np.diff(y)).mean() < 0.3 * np.abs(np.diff(raw)).mean()
+    assert y[300] == pytest.approx(raw[295:306].mean())
