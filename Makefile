@@ -82,6 +82,7 @@ format: $(VENV)/check-tools
 bench: $(VENV)/bench-tools
 	$(BIN)/python -m benchmarks.compare
 	$(BIN)/python -m benchmarks.compare_eden
+	$(BIN)/python -m benchmarks.framework
 	$(BIN)/python -m pytest benchmarks/micro -m bench -p no:cacheprovider
 
 golden: $(VENV)/test-tools

@@ -46,13 +46,13 @@ def measure(dataset: str, spelling: str) -> dict[str, int]:
     codec = make_codec(spelling)
     codec.decode(codec.encode(np.arange(1000, dtype=np.float32)))
 
-    before = _start_peak()
+    before = start_peak()
     blob = codec.encode(values)
-    encode_extra = _peak_bytes() - before
+    encode_extra = peak_bytes() - before
 
-    before = _start_peak()
+    before = start_peak()
     restored = codec.decode(blob)
-    decode_extra = _peak_bytes() - before - restored.nbytes
+    decode_extra = peak_bytes() - before - restored.nbytes
     return {
         "input": values.nbytes,
         "blob": len(blob),
@@ -74,7 +74,7 @@ def run(dataset: str, spelling: str) -> dict[str, int]:
     return sizes
 
 
-def _start_peak() -> int:
+def start_peak() -> int:
     """Give unused memory back, reset the high-water mark, return the resident bytes."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
@@ -82,7 +82,8 @@ def _start_peak() -> int:
     return _status_bytes("VmRSS")
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
+    """Return the high-water mark since `start_peak`."""
     return _status_bytes("VmHWM")
 
 

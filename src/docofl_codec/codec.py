@@ -39,6 +39,7 @@ class _FrozenCodec:
     """The part of a codec that follows from its fields."""
 
     name: ClassVar[str]
+    is_lossless: ClassVar[bool] = False
 
     def get_config(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary for :func:`codec_from_config`."""
@@ -125,6 +126,7 @@ class Identity(_FrozenCodec):
     """No compression: the exact values in a frame."""
 
     name: ClassVar[str] = "identity"
+    is_lossless: ClassVar[bool] = True
     threads: int | None = None
 
     def encode(self, tensor: Tensor, *, seed: int | None = None) -> bytes:  # noqa: ARG002

@@ -5,73 +5,86 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from docofl_codec import Codec, CodecError, Ecuq, Eden, Identity
+from docofl_codec import Codec, CodecError, Ecuq, Eden, Identity, InvalidInputError
 from docofl_codec.framework import (
     SGD,
     Adagrad,
     Adam,
     Client,
+    DivergenceError,
     ProtocolError,
     Server,
     ServerOptimizer,
     StaleAnchorError,
+    Trained,
     UniformParticipation,
+    Update,
     Yogi,
+    derive_seed,
     run,
 )
-
-Floats = npt.NDArray[np.float32]
-
-SIZE = 1000
-GOAL = np.linspace(-1, 1, SIZE, dtype=np.float32)
-
-
-def gradient_step(client: int, _round: int, weights: Floats) -> Floats:
-    """Move a part of the way to a goal that differs a little between clients."""
-    shift = np.float32(0.01 * np.sin(client))
-    step: Floats = np.float32(0.2) * (GOAL + shift - weights)
-    return step
+from tests.framework.problems import (
+    GOAL,
+    SIZE,
+    Floats,
+    exact_server,
+    federated_averaging,
+    gradient_step,
+)
 
 
-def exact_server(**options: Any) -> Server:
-    codec = Identity()
-    return Server(
-        np.zeros(SIZE),
-        options.pop("participation", UniformParticipation(20, 5, lead=3)),
-        anchor_codec=options.pop("anchor_codec", codec),
-        correction_codec=options.pop("correction_codec", codec),
-        update_codec=options.pop("update_codec", codec),
-        **options,
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deploy_every": 1, "capacity": 1, "participation": UniformParticipation(20, 5)},
+        {"deploy_every": 10},
+        {"deploy_every": 7, "capacity": 2, "participation": UniformParticipation(20, 5, lead=9)},
+        {"anchor_codec": Ecuq(bits=1)},
+        {"downlink": "direct"},
+    ],
+    ids=repr,
+)
+def test_exact_corrections_give_federated_averaging_bit_for_bit(options: dict[str, Any]) -> None:
+    server = exact_server(**options)
+    for _ in run(server, gradient_step, 30):
+        pass
+    assert server.weights.tobytes() == federated_averaging(server, 30).tobytes()
+
+
+def test_a_deployment_every_round_is_compression_of_the_difference_to_the_last_model() -> None:
+    """With K = 1 and V = 1, clients told a round ahead hold the last model."""
+    codec = Eden(bits=2)
+    process = UniformParticipation(20, 5, lead=1)
+    server = exact_server(
+        deploy_every=1, capacity=2, participation=process, correction_codec=codec, seed=5
     )
-
-
-def federated_averaging(server: Server, num_rounds: int) -> Floats:
-    """Return plain FedAvg's weights for the same clients."""
+    one = exact_server(
+        deploy_every=1,
+        capacity=1,
+        participation=UniformParticipation(20, 5),
+        correction_codec=codec,
+        seed=5,
+    )
     weights = np.zeros(SIZE, dtype=np.float32)
-    for t in range(num_rounds):
+    last = weights
+    for t in range(12):
         total = np.zeros(SIZE, dtype=np.float32)
-        clients = sorted(server.participation.participants(t))
+        clients = sorted(process.participants(t))
         for client in clients:
-            total += gradient_step(client, t, weights)
-        weights += total / np.float32(len(clients))
-    return weights
-
-
-def test_deploying_every_round_without_lead_is_federated_averaging_bit_for_bit() -> None:
-    server = exact_server(deploy_every=1, capacity=1, participation=UniformParticipation(20, 5))
-    for _ in run(server, gradient_step, 20):
+            seed = derive_seed(5, "correction", t, 1, client)
+            difference = np.asarray(codec.decode(codec.encode(weights - last, seed=seed)))
+            total += gradient_step(client, t, last + difference)
+        last = weights.copy()
+        weights = weights + total / np.float32(len(clients))
+    for _ in run(server, gradient_step, 12):
         pass
-    assert np.array_equal(server.weights, federated_averaging(server, 20))
-
-
-def test_old_anchors_change_nothing_but_rounding() -> None:
-    server = exact_server(deploy_every=10)
-    for _ in run(server, gradient_step, 40):
-        pass
-    assert np.allclose(server.weights, federated_averaging(server, 40), atol=1e-5)
+    assert server.weights.tobytes() == weights.tobytes()
+    # Told in the round itself, clients get the model of that round as their anchor.
+    for report in run(one, gradient_step, 12):
+        assert report.estimation.correction_norm == 0
+    assert one.weights.tobytes() == federated_averaging(one, 12).tobytes()
 
 
 @pytest.mark.parametrize("anchor_codec", [Ecuq(bits=4), Ecuq(bits=2)])
@@ -81,7 +94,7 @@ def test_training_converges_with_small_frames(anchor_codec: Codec) -> None:
     )
     reports = list(run(server, gradient_step, 120))
     assert np.sqrt(np.mean((server.weights - GOAL) ** 2)) < 0.03
-    assert reports[-1].correction_norm < reports[2].correction_norm
+    assert reports[-1].estimation.correction_norm < reports[2].estimation.correction_norm
     assert server.ledger.ratio_to_float32("correction") < 0.2
 
 
@@ -89,14 +102,14 @@ def test_estimates_are_unbiased_although_the_anchor_is_not() -> None:
     weights = np.random.default_rng(0).lognormal(size=192).astype(np.float32)
     process = UniformParticipation(4000, 4000)
     server = Server(weights, process, anchor_codec=Ecuq(bits=1), correction_codec=Eden(bits=1))
-    anchor = server.deploy()
+    anchor = server.deploy(0)
     assert anchor is not None
     assert np.abs(anchor.vector - weights).max() > 0.1
     estimates = []
     for i in range(4000):
         client = Client(i, server.anchor_codec, server.correction_codec, server.update_codec)
         client.receive_anchor(anchor.id, anchor.frame)
-        estimates.append(client.estimate(server.correction(i, anchor.id)))
+        estimates.append(client.estimate(server.correction(0, i, anchor.id)))
     errors = np.asarray(estimates, dtype=np.float64) - weights
     standard_error = errors.std(axis=0) / np.sqrt(len(errors))
     assert np.abs(errors.mean(axis=0) / standard_error).max() < 5
@@ -106,8 +119,8 @@ def test_corrections_are_independent_or_shared() -> None:
     process = UniformParticipation(4, 4)
     for shared in (False, True):
         server = Server(GOAL, process, correction_codec=Eden(), shared_corrections=shared)
-        server.deploy()
-        frames = {server.correction(client, 0) for client in range(4)}
+        server.deploy(0)
+        frames = {server.correction(0, client, 0).frame for client in range(4)}
         assert len(frames) == (1 if shared else 4)
 
 
@@ -137,7 +150,9 @@ def test_a_corrupt_upload_leaves_the_mean_of_the_others(codec: Codec) -> None:
             if i == 4 and not is_damaged:
                 continue
             bad = i == 4
-            outcome = server.receive(i, frame[:-9] + b"\0" + frame[-8:] if bad else frame)
+            outcome = server.receive(
+                Update(i, 0, frame[:-9] + b"\0" + frame[-8:] if bad else frame)
+            )
             assert outcome.accepted != bad
         report = server.finish_round()
         assert (report.accepted, report.dropped) == (9, int(is_damaged))
@@ -156,10 +171,10 @@ def test_bad_updates_are_dropped_and_counted() -> None:
         Ecuq().encode(np.ones(SIZE, np.float32)),
     ]
     for client, frame in enumerate(bad):
-        outcome = server.receive(client, frame)
+        outcome = server.receive(Update(client, 0, frame))
         assert not outcome.accepted
         assert outcome.reason
-    assert server.receive(4, good).accepted
+    assert server.receive(Update(4, 0, good)).accepted
     report = server.finish_round()
     assert (report.accepted, report.dropped) == (1, 4)
     assert np.array_equal(server.weights, np.ones(SIZE))
@@ -169,10 +184,10 @@ def test_duplicates_and_late_uploads_do_not_count() -> None:
     """Row 29."""
     server = exact_server(participation=UniformParticipation(2, 2))
     frame = Identity().encode(np.ones(SIZE, np.float32))
-    assert server.receive(0, frame, round_number=0).accepted
-    assert server.receive(0, frame, round_number=0).reason == "duplicate"
-    assert server.receive(1, frame, round_number=3).reason == "late"
-    assert server.receive(7, frame, round_number=0).reason == "not asked"
+    assert server.receive(Update(0, 0, frame)).accepted
+    assert server.receive(Update(0, 0, frame)).reason == "duplicate"
+    assert server.receive(Update(1, 3, frame)).reason == "late"
+    assert server.receive(Update(7, 0, frame)).reason == "not asked"
     report = server.finish_round()
     assert (report.accepted, report.dropped) == (1, 3)
     assert np.array_equal(server.weights, np.ones(SIZE))
@@ -185,10 +200,28 @@ def test_an_evicted_anchor_is_refused_and_fetched_again() -> None:
     for _ in run(server, gradient_step, 10):
         pass  # anchors of five rounds ago are gone
     with pytest.raises(StaleAnchorError):
-        server.correction(0, 0)
+        server.correction(10, 0, 0)
     # The first anchor ahead, and another one in the round itself once the first was evicted.
     assert server.ledger.num_frames("anchor") > 10 * 4
-    assert np.allclose(server.weights, federated_averaging(server, 10), atol=1e-5)
+    assert server.ledger.num_frames("late_anchor") > 5 * 4
+    assert server.weights.tobytes() == federated_averaging(server, 10).tobytes()
+
+
+def test_a_correction_for_another_anchor_is_refused() -> None:
+    """Row 30: the correction carries its anchor's id."""
+    server = exact_server(
+        participation=UniformParticipation(2, 2), correction_codec=Eden(), deploy_every=1
+    )
+    anchor = server.deploy(0)
+    assert anchor is not None
+    correction = server.correction(0, 1, anchor.id)
+    assert correction.anchor_id == anchor.id
+    client = Client(1, server.anchor_codec, server.correction_codec, server.update_codec)
+    client.receive_anchor(anchor.id + 1, anchor.frame)
+    with pytest.raises(StaleAnchorError, match="for anchor 0, expected 1"):
+        client.estimate(correction)
+    client.receive_anchor(anchor.id, anchor.frame)
+    assert client.estimate(correction).size == SIZE
 
 
 def test_vanished_clients_and_the_quorum() -> None:
@@ -196,35 +229,145 @@ def test_vanished_clients_and_the_quorum() -> None:
     server = exact_server(participation=UniformParticipation(5, 5), quorum=3)
     frame = Identity().encode(np.full(SIZE, 2, np.float32))
     for client in range(3):
-        assert server.receive(client, frame).accepted
+        assert server.receive(Update(client, 0, frame)).accepted
     assert server.finish_round().is_applied
     assert np.array_equal(server.weights, np.full(SIZE, 2))
-    assert server.receive(0, frame).accepted
+    assert server.receive(Update(0, 1, frame)).accepted
     assert not server.finish_round().is_applied
     assert np.array_equal(server.weights, np.full(SIZE, 2))
 
 
+def test_a_client_that_vanishes_or_diverges_does_not_end_the_round() -> None:
+    """Rows 28 and 31, through the loop."""
+    server = exact_server(participation=UniformParticipation(6, 6))
+
+    def train(client: int, t: int, weights: Floats) -> Any:
+        if client == 1:
+            return None
+        if client == 2:
+            return np.full(SIZE, np.nan)
+        if client == 3:
+            return np.ones(SIZE + 1)
+        return gradient_step(0, t, weights)
+
+    (report,) = run(server, train, 1)
+    assert (report.accepted, report.dropped, report.missing) == (3, 2, 1)
+    assert np.allclose(server.weights, np.float32(0.2) * GOAL, atol=1e-7)
+    assert server.counters == {"accepted": 3, "dropped": 2, "missing": 1}
+
+
+def test_updates_too_large_to_be_added_up_are_dropped() -> None:
+    server = exact_server(participation=UniformParticipation(3, 3), weighted=True)
+    huge = Identity().encode(np.full(SIZE, 3e38, np.float32))
+    assert server.receive(Update(0, 0, huge)).accepted
+    assert "too large" in server.receive(Update(1, 0, huge)).reason
+    assert "too large" in server.receive(Update(2, 0, huge, num_samples=10**9)).reason
+    assert "num_samples" in server.receive(Update(2, 0, huge, num_samples=10**400)).reason
+    assert server.finish_round().accepted == 1
+
+
+def test_a_step_that_diverges_is_reported_and_leaves_the_weights() -> None:
+    server = exact_server(participation=UniformParticipation(1, 1), optimizer=SGD(lr=10))
+    huge = Identity().encode(np.full(SIZE, 3e38, np.float32))
+    assert server.receive(Update(0, 0, huge)).accepted
+    with pytest.raises(DivergenceError, match="round 0"):
+        server.finish_round()
+    assert not server.weights.any()
+
+
 def test_calls_out_of_turn() -> None:
-    server = exact_server(participation=UniformParticipation(5, 1))
-    server.deploy()
-    outsider = next(i for i in range(5) if i not in server.participation.participants(0))
+    server = exact_server(participation=UniformParticipation(5, 1), correction_codec=Eden())
+    with pytest.raises(ProtocolError, match="round: found 3, expected 0"):
+        server.deploy(3)
+    with pytest.raises(ProtocolError, match="round: found 1, expected 0"):
+        server.notify(1)
+    anchor = server.deploy(0)
+    assert anchor is not None
+    insider = next(iter(server.participation.participants(0)))
     with pytest.raises(ProtocolError, match="does not take part"):
-        server.correction(outsider, 0)
-    client = Client(0, Identity(), Identity(), Identity())
+        server.correction(0, (insider + 1) % 5, 0)
     with pytest.raises(ProtocolError, match="no anchor"):
-        client.estimate(Identity().encode(GOAL))
-    client.receive_anchor(0, Identity().encode(GOAL))
-    with pytest.raises(CodecError, match="expected 1000"):
-        client.estimate(Identity().encode(GOAL[:5]))
+        server.correction(0, insider, None)
+    correction = server.correction(0, insider, anchor.id)
+    client = Client(insider, Identity(), Eden(), Identity())
+    with pytest.raises(ProtocolError, match="no anchor"):
+        client.estimate(correction)
+    client.receive_anchor(anchor.id, Identity().encode(GOAL[:5]))
+    with pytest.raises(CodecError, match="expected 5"):
+        client.estimate(correction)
+    stranger = Client(insider + 1, Identity(), Eden(), Identity())
+    with pytest.raises(ProtocolError, match="expected its own"):
+        stranger.estimate(correction)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deploy_every": 0},
+        {"max_delay": -1},
+        {"quorum": 0},
+        {"capacity": 0},
+        {"downlink": "carrier pigeon"},
+        {"error_feedback_clients": 0},
+        {"error_feedback_clients": 20, "weighted": True},
+        {"error_feedback_clients": 20, "max_delay": 1},
+    ],
+    ids=repr,
+)
+def test_bad_options(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match=next(iter(options))):
+        exact_server(**options)
+
+
+def test_torch_tensors_of_any_dtype_are_models_and_updates() -> None:
+    torch = pytest.importorskip("torch")
+    server = Server(
+        torch.zeros(10, 100, dtype=torch.bfloat16, requires_grad=True),
+        UniformParticipation(4, 4),
+        update_codec=Identity(),
+    )
+    for _ in run(server, lambda *_: torch.ones(10, 100, dtype=torch.float16), 2):
+        pass
+    assert np.array_equal(server.weights, np.full(1000, 2))
 
 
 def test_weighted_mean() -> None:
     server = exact_server(participation=UniformParticipation(2, 2), weighted=True)
     for client, (value, samples) in enumerate([(1, 3), (5, 1)]):
         frame = Identity().encode(np.full(SIZE, value, np.float32))
-        assert server.receive(client, frame, num_samples=samples).accepted
+        assert server.receive(Update(client, 0, frame, num_samples=samples)).accepted
     server.finish_round()
     assert np.array_equal(server.weights, np.full(SIZE, 2))
+
+
+def test_the_number_of_samples_comes_from_training() -> None:
+    server = exact_server(participation=UniformParticipation(2, 2), weighted=True)
+
+    def train(client: int, _round: int, _weights: Floats) -> Trained:
+        return Trained(np.full(SIZE, 5 if client else 1), num_samples=1 if client else 3)
+
+    for _ in run(server, train, 1):
+        pass
+    assert np.array_equal(server.weights, np.full(SIZE, 2))
+
+
+def test_clients_without_corrections_train_on_their_anchors() -> None:
+    server = exact_server(
+        downlink="anchor", deploy_every=5, participation=UniformParticipation(3, 3)
+    )
+    seen: list[Floats] = []
+
+    def train(client: int, t: int, weights: Floats) -> Floats:
+        if client == 0:
+            seen.append(weights.copy())
+        return gradient_step(client, t, weights)
+
+    reports = list(run(server, train, 7))
+    assert all(np.array_equal(seen[t], seen[0]) for t in range(5))
+    assert not np.array_equal(seen[5], seen[0])
+    assert server.ledger.total("correction") == 0
+    assert reports[4].estimation.error == pytest.approx(reports[4].estimation.drift_norm ** 2)
+    assert reports[4].estimation.rho == pytest.approx(1)
 
 
 # --- server optimizers -----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -29,6 +30,9 @@ class Aggregator(Protocol):
 class DecodingAggregator:
     """For codecs without a mean of their own: decode, check, add.
 
+    Frames are decoded into memory of the expected size, so that one that declares another size is
+    refused before anything is allocated for it.
+
     Parameters
     ----------
     codec : Codec
@@ -41,22 +45,29 @@ class DecodingAggregator:
 
     def __init__(self, codec: Codec, size: int, max_norm: float | None = None) -> None:
         self._codec = codec
-        self._sum: Vector = np.zeros(size, dtype=np.float32)
-        self._weight = 0.0
+        self._size = size
         self._max_norm = max_norm
+        self._sum: Vector | None = None
+        self._weight = 0.0
 
     def add(self, blob: bytes, weight: float = 1.0) -> None:
         """Add a frame."""
-        update = as_vector(self._codec.decode(blob), size=self._sum.size, what="update")
+        scratch: Vector = np.empty(self._size, dtype=np.float32)
+        update = as_vector(self._codec.decode(blob, out=scratch), size=self._size, what="update")
         check_norm(squared_norm(update), self._max_norm)
-        if weight != 1.0:
-            update = np.float32(weight) * update
-        self._sum += update
+        with np.errstate(over="ignore", invalid="ignore"):
+            if weight != 1.0:
+                update = np.multiply(update, np.float32(weight), out=scratch)
+            if self._sum is not None:
+                update = np.add(self._sum, update, out=scratch)
+        if not math.isfinite(squared_norm(update)):
+            raise InvalidInputError("update: found values that are too large to be added up")
+        self._sum = update
         self._weight += weight
 
     def mean(self) -> Vector:
         """Return the mean so far."""
-        if self._weight == 0:
+        if self._sum is None or self._weight == 0:
             raise InvalidInputError("mean: found no update with a weight, expected at least one")
         result: Vector = self._sum / np.float32(self._weight)
         return result

@@ -7,12 +7,15 @@ client rebuilds from its frame, `vector`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.framework.errors import StaleAnchorError
-from docofl_codec.framework.vectors import Vector
+from docofl_codec.framework.vectors import Vector, as_vector
 
 __all__ = ["Anchor", "AnchorQueue"]
 
@@ -29,23 +32,37 @@ class Anchor:
         The round whose model it is.
     frame : bytes
         C_w(w_t), what clients download.
-    vector : ndarray of float32
-        The frame decoded, kept once for all corrections.
+    bits : float
+        Its budget b_w; 0 where its codec has none.
+    sample : ndarray of float32
+        Some coordinates of the model itself, y, for diagnostics.
     """
 
     id: int
     round: int
-    frame: bytes
-    vector: Vector
+    frame: bytes = field(repr=False)
+    bits: float
+    sample: Vector = field(repr=False)
+    _decoded: Callable[[Anchor], Vector] = field(repr=False)
+
+    @property
+    def vector(self) -> Vector:
+        """The frame decoded, ŷ. The queue keeps the one that was used last."""
+        return self._decoded(self)
 
 
 class AnchorQueue:
     """The latest anchors, oldest first.
 
+    Anchors are kept as frames. Of their decoded vectors only the last one used is kept, so that
+    memory does not grow with the capacity by more than the frames.
+
     Parameters
     ----------
     capacity : int
         V; one more pushes the oldest out.
+    decode : callable
+        From a frame to its model, a codec's :meth:`Codec.decode`.
 
     Attributes
     ----------
@@ -55,17 +72,22 @@ class AnchorQueue:
     Examples
     --------
     >>> import numpy as np
-    >>> queue = AnchorQueue(2)
+    >>> from docofl_codec import Identity
+    >>> queue = AnchorQueue(2, Identity().decode)
     >>> for t in (0, 10, 20):
-    ...     anchor = queue.enqueue(t, b"frame", np.zeros(3, np.float32))
+    ...     anchor = queue.enqueue(t, Identity().encode(np.full(3, t, np.float32)))
     >>> [anchor.round for anchor in queue], queue.latest().id
     ([10, 20], 2)
+    >>> queue.get(1).vector
+    array([10., 10., 10.], dtype=float32)
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, decode: Callable[[bytes], Any]) -> None:
         if capacity < 1:
             raise InvalidInputError(f"capacity: found {capacity}, expected at least 1")
         self._anchors: deque[Anchor] = deque(maxlen=capacity)
+        self._decode = decode
+        self._last_used: tuple[int, Vector] | None = None
         self.next_id = 0
 
     @property
@@ -74,21 +96,16 @@ class AnchorQueue:
         assert self._anchors.maxlen is not None
         return self._anchors.maxlen
 
-    def enqueue(self, round_number: int, frame: bytes, vector: Vector) -> Anchor:
+    def enqueue(
+        self, round_number: int, frame: bytes, *, bits: float = 0.0, sample: Vector | None = None
+    ) -> Anchor:
         """Add the anchor of a round; the oldest one is dropped from a full queue."""
-        anchor = self.restore(self.next_id, round_number, frame, vector)
+        if sample is None:
+            sample = np.empty(0, dtype=np.float32)
+        anchor = Anchor(self.next_id, round_number, frame, bits, sample, self._vector)
+        self._anchors.append(anchor)
         self.next_id += 1
         return anchor
-
-    def restore(self, anchor_id: int, round_number: int, frame: bytes, vector: Vector) -> Anchor:
-        """Add an anchor that has an id already."""
-        anchor = Anchor(anchor_id, round_number, frame, vector)
-        self._anchors.append(anchor)
-        return anchor
-
-    def clear(self) -> None:
-        """Drop all anchors."""
-        self._anchors.clear()
 
     def latest(self) -> Anchor:
         """Return the newest anchor (``Q.top()`` in algorithm 2)."""
@@ -115,3 +132,26 @@ class AnchorQueue:
 
     def __iter__(self) -> Iterator[Anchor]:
         return iter(tuple(self._anchors))
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that a checkpoint needs."""
+        return {
+            "next_id": self.next_id,
+            "anchors": [
+                {name: getattr(anchor, name) for name in ("id", "round", "frame", "bits", "sample")}
+                for anchor in self
+            ],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` returned."""
+        anchors = [Anchor(**fields, _decoded=self._vector) for fields in state["anchors"]]
+        self._anchors = deque(anchors, maxlen=self.capacity)
+        self._last_used = None
+        self.next_id = state["next_id"]
+
+    def _vector(self, anchor: Anchor) -> Vector:
+        if self._last_used is None or self._last_used[0] != anchor.id:
+            self._last_used = None  # its memory is free before the next one is decoded
+            self._last_used = anchor.id, as_vector(self._decode(anchor.frame), what="anchor")
+        return self._last_used[1]

@@ -1,9 +1,13 @@
 """A run in one file: everything that the next round depends on.
 
 Layout, little-endian: the magic ``DOCOFLCK``, a version (4 bytes), the size of the metadata (8
-bytes), the metadata as JSON, the arrays and frames that it lists one after the other, and the
-SHA-256 of all that precedes. No pickle. A file is replaced in two renames, of which the first keeps
-the previous one as ``<name>.previous``: whenever a process dies, one of the two is whole.
+bytes), the metadata as JSON, the blobs that it lists one after the other, and the SHA-256 of all
+that precedes. In the metadata, ``state`` is a tree in which ``{"$bytes": i}`` stands for blob i and
+``{"$floats": i}`` for blob i as a float32 vector; ``sizes`` are the blobs' sizes in bytes;
+``config`` are the options of the run. docs/design/framework.md lists the fields. No pickle.
+
+A file is replaced in two renames, of which the first keeps the previous one as
+``<name>.previous``: whenever a process dies, one of the two is whole.
 """
 
 from __future__ import annotations
@@ -18,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from docofl_codec.errors import CodecError
 from docofl_codec.framework.errors import CheckpointError
 from docofl_codec.framework.loop import Loop
-from docofl_codec.framework.vectors import Vector, as_vector
 
 __all__ = ["load_checkpoint", "previous_path", "save_checkpoint"]
 
 MAGIC = b"DOCOFLCK"
-VERSION = 1
+VERSION = 2
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _HEADER = struct.Struct("<8sIQ")
 
@@ -46,20 +50,11 @@ def save_checkpoint(path: Path | str, loop: Loop) -> None:
     loop : Loop
         Not inside a round.
     """
-    path = Path(path)
-    server = loop.server
-    blobs: list[bytes] = [server.weights.tobytes()]
-    optimizer = server.optimizer.state()
-    blobs += [optimizer[name].tobytes() for name in optimizer]
-    blobs += [anchor.frame for anchor in server.anchors]
+    blobs: list[bytes] = []
+    state = _pack(loop.state(), blobs)
     metadata = {
-        "config": _config(loop),
-        "round": server.round,
-        "next_anchor_id": server.anchors.next_id,
-        "anchors": [[anchor.id, anchor.round] for anchor in server.anchors],
-        "optimizer": list(optimizer),
-        "holding": [[*key, anchor_id] for key, anchor_id in sorted(loop.holding.items())],
-        "ledger": server.ledger.state(),
+        "config": loop.server.config(),
+        "state": state,
         "sizes": [len(blob) for blob in blobs],
     }
     text = json.dumps(metadata).encode()
@@ -67,7 +62,7 @@ def save_checkpoint(path: Path | str, loop: Loop) -> None:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
-    _replace(path, [*parts, digest.digest()])
+    _replace(Path(path), [*parts, digest.digest()])
 
 
 def load_checkpoint(path: Path | str, loop: Loop) -> Path:
@@ -90,7 +85,7 @@ def load_checkpoint(path: Path | str, loop: Loop) -> Path:
     Raises
     ------
     CheckpointError
-        Where neither file is whole, or the run had other options.
+        Where neither file is whole, or the run had other options. The loop is then as it was.
     """
     complaints = []
     for candidate in (Path(path), previous_path(path)):
@@ -104,24 +99,31 @@ def load_checkpoint(path: Path | str, loop: Loop) -> Path:
     raise CheckpointError("; ".join(complaints))
 
 
-def _config(loop: Loop) -> dict[str, Any]:
-    """Return what must not change between saving and resuming."""
-    server = loop.server
-    return {
-        "size": server.weights.size,
-        "seed": server.seed,
-        "anchor_codec": server.anchor_codec.get_config(),
-        "correction_codec": server.correction_codec.get_config(),
-        "update_codec": server.update_codec.get_config(),
-        "optimizer": repr(server.optimizer),
-        "participation": repr(server.participation),
-        "deploy_every": server.deploy_every,
-        "capacity": server.anchors.capacity,
-        "shared_corrections": server.shared_corrections,
-        "weighted": server.weighted,
-        "quorum": server.quorum,
-        "max_update_norm": server.max_update_norm,
-    }
+def _pack(value: Any, blobs: list[bytes]) -> Any:
+    """Return the value as JSON has it, with bytes and vectors moved to the blobs."""
+    if isinstance(value, np.ndarray):
+        blobs.append(value.astype("<f4", copy=False).tobytes())
+        return {"$floats": len(blobs) - 1}
+    if isinstance(value, bytes):
+        blobs.append(value)
+        return {"$bytes": len(blobs) - 1}
+    if isinstance(value, dict):
+        return {key: _pack(item, blobs) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_pack(item, blobs) for item in value]
+    return value
+
+
+def _unpack(value: Any, blobs: list[bytes]) -> Any:
+    if isinstance(value, list):
+        return [_unpack(item, blobs) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$floats" in value:
+        return np.frombuffer(blobs[value["$floats"]], dtype="<f4").astype(np.float32)
+    if "$bytes" in value:
+        return blobs[value["$bytes"]]
+    return {key: _unpack(item, blobs) for key, item in value.items()}
 
 
 def _replace(path: Path, parts: list[bytes]) -> None:
@@ -138,6 +140,19 @@ def _replace(path: Path, parts: list[bytes]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renames survive a loss of power, where folders can be synced."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
@@ -152,34 +167,30 @@ def _read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise CheckpointError(f"{path}: damaged, its checksum is not that of its bytes")
-    metadata: dict[str, Any] = json.loads(body[_HEADER.size : _HEADER.size + text_size])
-    blobs = []
     start = _HEADER.size + text_size
-    for size in metadata["sizes"]:
+    try:
+        metadata: dict[str, Any] = json.loads(body[_HEADER.size : start])
+        sizes = [int(size) for size in metadata["sizes"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: metadata: {error!r}") from None
+    if min(sizes, default=0) < 0 or start + sum(sizes) != len(body):
+        raise CheckpointError(f"{path}: sizes: found {sum(sizes)}, expected {len(body) - start}")
+    blobs = []
+    for size in sizes:
         blobs.append(body[start : start + size])
         start += size
     return metadata, blobs
 
 
 def _apply(metadata: dict[str, Any], blobs: list[bytes], loop: Loop, path: Path) -> None:
-    found, expected = metadata["config"], json.loads(json.dumps(_config(loop)))
+    expected = json.loads(json.dumps(loop.server.config()))
+    found = metadata.get("config", {})
     for name, value in expected.items():
         if found.get(name) != value:
             raise CheckpointError(f"{path}: {name}: found {found.get(name)}, expected {value}")
-    server = loop.server
-    rest = iter(blobs)
-    server.weights[:] = _vector(next(rest))
-    server.optimizer.restore({name: _vector(next(rest)) for name in metadata["optimizer"]})
-    server.anchors.clear()
-    for anchor_id, round_number in metadata["anchors"]:
-        frame = next(rest)
-        vector = as_vector(server.anchor_codec.decode(frame), what="anchor")
-        server.anchors.restore(anchor_id, round_number, frame, vector)
-    server.anchors.next_id = metadata["next_anchor_id"]
-    server.ledger.restore(metadata["ledger"])
-    server.start_round(metadata["round"])
-    loop.holding = {(client, t): anchor_id for client, t, anchor_id in metadata["holding"]}
-
-
-def _vector(data: bytes) -> Vector:
-    return np.frombuffer(data, dtype="<f4").astype(np.float32)
+    before = loop.state()
+    try:
+        loop.restore(_unpack(metadata["state"], blobs))
+    except (LookupError, TypeError, ValueError, CodecError) as error:
+        loop.restore(before)
+        raise CheckpointError(f"{path}: state: {error!r}") from None

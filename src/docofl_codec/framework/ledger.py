@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from docofl_codec.errors import InvalidInputError
+
 __all__ = ["Kind", "Ledger", "Link"]
 
-Kind = Literal["anchor", "correction", "update"]
+Kind = Literal["anchor", "late_anchor", "correction", "update"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+ONLINE: tuple[Kind, ...] = ("late_anchor", "correction")
+DOWNLINK: tuple[Kind, ...] = ("anchor", *ONLINE)
 
 
 @dataclass(frozen=True)
@@ -20,12 +24,25 @@ class Link:
     downlink: float
     uplink: float
 
+    def __post_init__(self) -> None:
+        if not (self.downlink > 0 and self.uplink > 0):
+            raise InvalidInputError(f"link: found {self}, expected speeds above 0")
+
 
 class Ledger:
     """What was sent in a run.
 
-    Anchors are downloaded ahead of a round (offline), corrections in it (online); updates are
-    uploads. An anchor counts for every client that downloads it.
+    ===============  =========================================================================
+    kind             what
+    ===============  =========================================================================
+    ``anchor``       downloaded ahead of the round: offline
+    ``late_anchor``  an anchor downloaded in the round itself, because the client was told too
+                     late or its own had been pushed out: online
+    ``correction``   downloaded in the round: online
+    ``update``       uploaded
+    ===============  =========================================================================
+
+    An anchor counts for every client that downloads it.
 
     Parameters
     ----------
@@ -39,6 +56,8 @@ class Ledger:
     >>> ledger.record("update", round_number=0, client=3, num_bytes=250)
     >>> ledger.total("correction"), ledger.ratio_to_float32("update")
     (250, 0.0625)
+    >>> ledger.online_seconds({3: Link(downlink=1000, uplink=500)})
+    6.0
     """
 
     def __init__(self, model_size: int) -> None:
@@ -47,13 +66,19 @@ class Ledger:
         self._frames: Counter[Kind] = Counter()
         self._by_round: Counter[tuple[Kind, int]] = Counter()
         self._by_client: Counter[tuple[Kind, int]] = Counter()
+        self._latest_round = 0
+        self._latest: Counter[tuple[Kind, int]] = Counter()  # of that round, by client
 
     def record(self, kind: Kind, *, round_number: int, client: int, num_bytes: int) -> None:
         """Count a frame that went to or came from a client."""
+        if round_number != self._latest_round:
+            self._latest_round = round_number
+            self._latest.clear()
         self._bytes[kind] += num_bytes
         self._frames[kind] += 1
         self._by_round[kind, round_number] += num_bytes
         self._by_client[kind, client] += num_bytes
+        self._latest[kind, client] += num_bytes
 
     def total(self, kind: Kind | None = None) -> int:
         """Return the bytes of a kind, or of all."""
@@ -74,43 +99,59 @@ class Ledger:
     @property
     def downlink(self) -> int:
         """All bytes to clients."""
-        return self._bytes["anchor"] + self._bytes["correction"]
+        return sum(self._bytes[kind] for kind in DOWNLINK)
+
+    @property
+    def online_downlink(self) -> int:
+        """The bytes that clients had to wait for in their rounds."""
+        return sum(self._bytes[kind] for kind in ONLINE)
 
     def ratio_to_float32(self, kind: Kind) -> float:
         """Return a kind's bytes over those of as many float32 vectors; 0 where there are none."""
         plain = 4 * self.model_size * self._frames[kind]
         return self._bytes[kind] / plain if plain else 0.0
 
-    def online_seconds(self, links: Mapping[int, Link], round_number: int) -> float:
-        """Estimate how long the transfers inside a round take its slowest client.
+    def online_seconds(self, links: Mapping[int, Link]) -> float:
+        """Estimate how long the transfers inside the latest round took its slowest client.
 
         Parameters
         ----------
         links : mapping of int to Link
-            Of the clients of the round.
-        round_number : int
-            t. A client's correction and update are taken as the round's mean ones.
+            Of the clients of the round, or of more.
         """
-        sizes = self.of_round(round_number)
-        count = max(len(links), 1)
-        down, up = sizes["correction"] / count, sizes["update"] / count
-        seconds = (8 * down / link.downlink + 8 * up / link.uplink for link in links.values())
-        return max(seconds, default=0.0)
+        seconds: defaultdict[int, float] = defaultdict(float)
+        for (kind, client), size in self._latest.items():
+            if client in links and kind != "anchor":
+                link = links[client]
+                seconds[client] += 8 * size / (link.uplink if kind == "update" else link.downlink)
+        return max(seconds.values(), default=0.0)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that a checkpoint needs."""
+        return {
+            "model_size": self.model_size,
+            "bytes": dict(self._bytes),
+            "frames": dict(self._frames),
+            "by_round": _rows(self._by_round),
+            "by_client": _rows(self._by_client),
+            "latest_round": self._latest_round,
+            "latest": _rows(self._latest),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` returned."""
         self.model_size = state["model_size"]
         self._bytes = Counter(state["bytes"])
         self._frames = Counter(state["frames"])
-        self._by_round = Counter({(kind, n): size for kind, n, size in state["by_round"]})
-        self._by_client = Counter({(kind, n): size for kind, n, size in state["by_client"]})
+        self._by_round = _counter(state["by_round"])
+        self._by_client = _counter(state["by_client"])
+        self._latest_round = state["latest_round"]
+        self._latest = _counter(state["latest"])
 
-    def state(self) -> dict[str, Any]:
-        """Return everything as JSON-ready values."""
-        return {
-            "model_size": self.model_size,
-            "bytes": dict(self._bytes),
-            "frames": dict(self._frames),
-            "by_round": [[kind, number, size] for (kind, number), size in self._by_round.items()],
-            "by_client": [[kind, number, size] for (kind, number), size in self._by_client.items()],
-        }
+
+def _rows(counter: Mapping[tuple[Kind, int], int]) -> list[list[Any]]:
+    return [[kind, number, size] for (kind, number), size in counter.items()]
+
+
+def _counter(rows: list[list[Any]]) -> Counter[tuple[Kind, int]]:
+    return Counter({(kind, number): size for kind, number, size in rows})

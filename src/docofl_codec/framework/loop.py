@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from docofl_codec.errors import InvalidInputError
 from docofl_codec.framework.client import Client
 from docofl_codec.framework.errors import StaleAnchorError
+from docofl_codec.framework.messages import Correction, Update
 from docofl_codec.framework.server import RoundReport, Server
 from docofl_codec.framework.vectors import Vector
 
-__all__ = ["Loop", "TrainClient", "run"]
+__all__ = ["Delay", "Loop", "TrainClient", "run"]
 
-# train(client, round, estimate) returns the client's update, new weights less old ones.
+# train(client, round, estimate) returns what Client.participate takes from training.
 TrainClient = Callable[[int, int, Vector], Any]
+# delay(client, round) returns how many rounds late the client's update comes.
+Delay = Callable[[int, int], int]
 
 
 class Loop:
@@ -25,18 +31,29 @@ class Loop:
     server : Server
         At the round to go on with. Its weights change.
     train : callable
-        ``train(client, round, estimate)`` returns the client's update, new weights less old ones.
+        ``train(client, round, estimate)`` returns the client's update, new weights less old ones;
+        or :class:`Trained`; or None where the client vanishes. An update that is not finite counts
+        as dropped.
+    delay : callable, optional
+        ``delay(client, round)`` returns how many rounds late the update arrives, 0 by default.
 
     Attributes
     ----------
     holding : dict
         The id of the anchor that a client has fetched for a round to come, by client and round.
+    on_the_way : list
+        Late updates with the rounds in which they arrive.
+    memories : dict
+        What the server knows of each client's update, with EF21-PP.
     """
 
-    def __init__(self, server: Server, train: TrainClient) -> None:
+    def __init__(self, server: Server, train: TrainClient, *, delay: Delay | None = None) -> None:
         self.server = server
         self.train = train
+        self.delay = delay
         self.holding: dict[tuple[int, int], int] = {}
+        self.on_the_way: list[tuple[int, Update]] = []
+        self.memories: dict[int, Vector] = {}
 
     def step(self) -> RoundReport:
         """Do one round."""
@@ -44,44 +61,106 @@ class Loop:
         t = server.round
 
         # 1. Anchor deployment.
-        server.deploy()
+        server.deploy(t)
 
         # 2. Client participation process: who is told now fetches the latest anchor.
-        for notification in server.notify():
-            key = notification.client, notification.participation_round
-            self.holding[key] = server.anchor(notification.client).id
+        if server.downlink != "direct":
+            for told in server.notify(t):
+                in_the_round = told.participation_round == t
+                anchor = server.anchor(told.client, in_the_round=in_the_round)
+                self.holding[told.client, told.participation_round] = anchor.id
 
-        # 3. Optimization.
+        # 3. Optimization: every participant gets its correction, trains and sends its update.
         for client_id in sorted(server.participation.participants(t)):
-            client = Client(
-                client_id,
-                server.anchor_codec,
-                server.correction_codec,
-                server.update_codec,
-                server.seed,
-            )
-            correction = self._join(client, self.holding.pop((client_id, t)))
-            update = client.participate(t, correction, partial(self.train, client_id, t))
-            server.receive(client_id, update, round_number=t)
+            client = self._client(client_id)
+            correction = self._join(client, self.holding.pop((client_id, t), None))
+            try:
+                update = client.participate(correction, partial(self.train, client_id, t))
+            except InvalidInputError:
+                server.drop(client_id)
+                continue
+            if update is not None:
+                self._send(client, update)
+
+        # 4. Updates of earlier rounds that arrive now.
+        self._deliver_late(t)
         return server.finish_round()
 
-    def _join(self, client: Client, anchor_id: int) -> bytes:
-        """Give the client its correction; an anchor that was pushed out meanwhile is replaced."""
+    def state(self) -> dict[str, Any]:
+        """Return everything that a checkpoint between two rounds needs."""
+        return {
+            "server": self.server.state(),
+            "holding": [[*key, anchor_id] for key, anchor_id in sorted(self.holding.items())],
+            "on_the_way": [
+                [arrival, u.client, u.round, u.frame, u.num_samples]
+                for arrival, u in self.on_the_way
+            ],
+            "memories": [[client, memory] for client, memory in sorted(self.memories.items())],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` returned."""
+        self.server.restore(state["server"])
+        self.holding = {(client, t): anchor_id for client, t, anchor_id in state["holding"]}
+        self.on_the_way = [(arrival, Update(*fields)) for arrival, *fields in state["on_the_way"]]
+        self.memories = {client: memory.copy() for client, memory in state["memories"]}
+
+    def _client(self, client_id: int) -> Client:
+        server = self.server
+        memory = None
+        if server.error_feedback_clients is not None:
+            if client_id not in self.memories:
+                self.memories[client_id] = np.zeros_like(server.weights)
+            memory = self.memories[client_id]
+        return Client(
+            client_id,
+            server.anchor_codec,
+            server.correction_codec,
+            server.update_codec,
+            server.seed,
+            memory,
+        )
+
+    def _join(self, client: Client, anchor_id: int | None) -> Correction:
+        """Give the client its anchor and correction; an anchor that is gone is replaced."""
+        server = self.server
+        if server.downlink == "direct":
+            return server.correction(server.round, client.id, None)
+        if anchor_id is None:  # nobody told the client
+            anchor_id = server.anchor(client.id, in_the_round=True).id
         try:
-            correction = self.server.correction(client.id, anchor_id)
+            correction = server.correction(server.round, client.id, anchor_id)
         except StaleAnchorError:
-            anchor_id = self.server.anchor(client.id).id
-            correction = self.server.correction(client.id, anchor_id)
-        client.receive_anchor(anchor_id, self.server.anchors.get(anchor_id).frame)
+            anchor_id = server.anchor(client.id, in_the_round=True).id
+            correction = server.correction(server.round, client.id, anchor_id)
+        if correction.anchor_id is not None:
+            client.receive_anchor(anchor_id, server.anchors.get(anchor_id).frame)
         return correction
 
+    def _send(self, client: Client, update: Update) -> None:
+        delay = self.delay(update.client, update.round) if self.delay else 0
+        if delay > 0:
+            self.on_the_way.append((update.round + delay, update))
+            return
+        if self.server.receive(update).accepted and client.memory is not None:
+            client.acknowledge(update)
+            self.memories[client.id] = client.memory
 
-def run(server: Server, train: TrainClient, num_rounds: int) -> Iterator[RoundReport]:
+    def _deliver_late(self, round_number: int) -> None:
+        arrived = [update for arrival, update in self.on_the_way if arrival <= round_number]
+        self.on_the_way = [item for item in self.on_the_way if item[0] > round_number]
+        for update in arrived:
+            self.server.receive(update)
+
+
+def run(
+    server: Server, train: TrainClient, num_rounds: int, *, delay: Delay | None = None
+) -> Iterator[RoundReport]:
     """Train for some rounds; yield a report of each.
 
     Parameters
     ----------
-    server, train
+    server, train, delay
         As for :class:`Loop`.
     num_rounds : int
         T.
@@ -97,6 +176,6 @@ def run(server: Server, train: TrainClient, num_rounds: int) -> Iterator[RoundRe
     >>> bool(np.sqrt(np.mean((server.weights - goal) ** 2)) < 0.1)
     True
     """
-    loop = Loop(server, train)
+    loop = Loop(server, train, delay=delay)
     for _ in range(num_rounds):
         yield loop.step()

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from docofl_codec.framework.vectors import Vector
+from docofl_codec.framework.vectors import Vector, slices
 
 __all__ = ["SGD", "Adagrad", "Adam", "ServerOptimizer", "Yogi"]
 
@@ -48,15 +48,18 @@ class SGD:
 
     def step(self, weights: Vector, update: Vector) -> None:
         """Change `weights` in place."""
-        if self.weight_decay:
-            update -= np.float32(self.weight_decay) * weights
-        if self.momentum:
-            if self._velocity is None:
-                self._velocity = np.zeros_like(weights)
-            self._velocity *= np.float32(self.momentum)
-            self._velocity += update
-            update = self._velocity
-        weights += update if self.lr == 1.0 else np.float32(self.lr) * update
+        if self.momentum and self._velocity is None:
+            self._velocity = np.zeros_like(weights)
+        for part in slices(weights.size):
+            step = update[part]
+            if self.weight_decay:
+                step -= np.float32(self.weight_decay) * weights[part]
+            if self._velocity is not None:
+                velocity = self._velocity[part]
+                velocity *= np.float32(self.momentum)
+                velocity += step
+                step = velocity
+            weights[part] += step if self.lr == 1.0 else np.float32(self.lr) * step
 
     def state(self) -> Mapping[str, Vector]:
         """Return the momentum, if there is any."""
@@ -83,12 +86,12 @@ class _Adaptive:
         if self._first is None or self._second is None:
             self._first = np.zeros_like(weights)
             self._second = np.full_like(weights, self.tau**2)
-        self._first *= np.float32(self.beta1)
-        self._first += np.float32(1 - self.beta1) * update
-        self._add_square(self._second, np.square(update, out=update))
-        denominator = np.sqrt(self._second, out=update)
-        denominator += np.float32(self.tau)
-        weights += np.float32(self.lr) * self._first / denominator
+        for part in slices(weights.size):
+            first, second, gradient = self._first[part], self._second[part], update[part]
+            first *= np.float32(self.beta1)
+            first += np.float32(1 - self.beta1) * gradient
+            self._add_square(second, np.square(gradient))
+            weights[part] += np.float32(self.lr) * first / (np.sqrt(second) + np.float32(self.tau))
 
     def _add_square(self, second: Vector, square: Vector) -> None:
         raise NotImplementedError

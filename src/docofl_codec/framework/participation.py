@@ -7,9 +7,13 @@ round, P(i in P(t)) = S / N.
 
 from __future__ import annotations
 
+import csv
+import hashlib
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -17,7 +21,15 @@ import numpy as np
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.framework.seeds import derive_seed
 
-__all__ = ["ConnectivityClasses", "ParticipationProcess", "UniformParticipation", "notified_at"]
+__all__ = [
+    "ConnectivityClasses",
+    "ParticipationProcess",
+    "TraceParticipation",
+    "UniformParticipation",
+    "notified_at",
+]
+
+Intervals = Sequence[tuple[int, int]]
 
 
 @runtime_checkable
@@ -39,8 +51,9 @@ class UniformParticipation:
         N.
     per_round : int
         S.
-    lead : int, default 0
-        t - s: rounds between notification and participation. The first rounds have less.
+    lead : int or pair of int, default 0
+        t - s: rounds between notification and participation; a pair is drawn from, both ends
+        included, for each client and round. The first rounds have less.
     seed : int, default 0
         Of the selection.
 
@@ -53,16 +66,24 @@ class UniformParticipation:
 
     num_clients: int
     per_round: int
-    lead: int = 0
+    lead: int | tuple[int, int] = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(self.num_clients, self.per_round, [self.lead])
+        _check(self.num_clients, self.per_round, self._bounds)
+        if self._bounds[0] > self._bounds[1]:
+            raise InvalidInputError(f"lead: found {self.lead}, expected the smaller number first")
 
     def participants(self, round_number: int) -> Mapping[int, int]:
         """Return the clients of a round with their notification rounds."""
         chosen = _choose(self.seed, round_number, self.num_clients, self.per_round)
-        return dict.fromkeys(chosen, max(0, round_number - self.lead))
+        leads = _draw_leads(self.seed, round_number, self.per_round, *self._bounds)
+        told = (max(0, round_number - lead) for lead in leads)
+        return dict(zip(chosen, told, strict=True))
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        return (self.lead, self.lead) if isinstance(self.lead, int) else self.lead
 
 
 @dataclass(frozen=True)
@@ -119,6 +140,125 @@ class ConnectivityClasses:
         }
 
 
+@dataclass(frozen=True)
+class TraceParticipation:
+    """S of N clients, uniformly at random, told when a trace says that they can be reached.
+
+    Who takes part does not depend on the trace, so that no client is favoured; the trace decides
+    how early a client learns of it, and so how old its anchor is. A client is told at its last
+    opportunity that leaves it `lead` rounds; without one, at its first afterwards; without that,
+    when its round begins.
+
+    Parameters
+    ----------
+    num_clients, per_round : int
+        N and S.
+    reachable : mapping of int to sequence of (start, end)
+        For each client the rounds start <= s < end in which it can be reached, in order. A client
+        that is not in it is told when its round begins. An arrival in round s is ``(s, s + 1)``.
+    lead : int, default 0
+        The rounds that a client should have.
+    max_lead : int, default 100
+        The most that it may have.
+    period : int, optional
+        The trace repeats itself after so many rounds.
+    seed : int, default 0
+        Of the selection.
+
+    Examples
+    --------
+    >>> nights = {0: [(0, 2)], 1: [(5, 7)]}
+    >>> process = TraceParticipation(2, 2, nights, lead=3, period=10)
+    >>> process.participants(14)
+    {0: 11, 1: 6}
+    """
+
+    num_clients: int
+    per_round: int
+    reachable: Mapping[int, Intervals] = field(repr=False)
+    lead: int = 0
+    max_lead: int = 100
+    period: int | None = None
+    seed: int = 0
+    digest: str = field(init=False)  # stands for the trace in repr
+
+    def __post_init__(self) -> None:
+        _check(self.num_clients, self.per_round, [self.lead, self.max_lead])
+        end_of_all = self.period
+        for client, intervals in self.reachable.items():
+            before = 0
+            for start, end in intervals:
+                if not before <= start < end or (end_of_all is not None and end > end_of_all):
+                    raise InvalidInputError(
+                        f"reachable: client {client}: found {start} to {end}, expected intervals "
+                        "in order, not empty and within the period"
+                    )
+                before = end
+        text = repr([(client, list(self.reachable[client])) for client in sorted(self.reachable)])
+        digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        object.__setattr__(self, "digest", digest)
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        num_clients: int,
+        per_round: int,
+        *,
+        lead: int = 0,
+        max_lead: int = 100,
+        period: int | None = None,
+        seed: int = 0,
+    ) -> TraceParticipation:
+        """Read a trace from a CSV file with the columns ``client``, ``start`` and ``end``."""
+        trace: dict[int, list[tuple[int, int]]] = {}
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            for number, row in enumerate(csv.DictReader(file), start=2):
+                try:
+                    client, start, end = (int(row[name]) for name in ("client", "start", "end"))
+                except (KeyError, TypeError, ValueError):
+                    raise InvalidInputError(
+                        f"{path}, line {number}: expected whole numbers in the columns client, "
+                        "start and end"
+                    ) from None
+                trace.setdefault(client, []).append((start, end))
+        ordered = {client: sorted(intervals) for client, intervals in trace.items()}
+        return cls(num_clients, per_round, ordered, lead, max_lead, period, seed)
+
+    def participants(self, round_number: int) -> Mapping[int, int]:
+        """Return the clients of a round with their notification rounds."""
+        chosen = _choose(self.seed, round_number, self.num_clients, self.per_round)
+        return {client: self._told(client, round_number) for client in chosen}
+
+    def _told(self, client: int, round_number: int) -> int:
+        earliest = max(0, round_number - self.max_lead)
+        wanted = round_number - self.lead
+        intervals = self.reachable.get(client, ())
+        if wanted >= earliest:
+            found = self._last_reachable(intervals, wanted)
+            if found is not None and found >= earliest:
+                return found
+        after = max(wanted + 1, earliest)
+        return next(
+            (s for s in range(after, round_number) if self._last_reachable(intervals, s) == s),
+            round_number,
+        )
+
+    def _last_reachable(self, intervals: Intervals, round_number: int) -> int | None:
+        """Return the last round up to a given one in which a client can be reached."""
+        if not intervals:
+            return None
+        cycle, within = divmod(round_number, self.period) if self.period else (0, round_number)
+        index = bisect_right(intervals, within, key=lambda interval: interval[0]) - 1
+        if index >= 0:
+            found = min(within, intervals[index][1] - 1)
+        elif cycle > 0:
+            cycle, found = cycle - 1, intervals[-1][1] - 1
+        else:
+            return None
+        return cycle * (self.period or 0) + found
+
+
 def notified_at(
     process: ParticipationProcess, round_number: int, horizon: int
 ) -> dict[int, list[int]]:
@@ -145,6 +285,14 @@ def notified_at(
 def _choose(seed: int, round_number: int, num_clients: int, per_round: int) -> tuple[int, ...]:
     generator = np.random.Generator(np.random.PCG64(derive_seed(seed, "clients", round_number)))
     return tuple(sorted(generator.choice(num_clients, per_round, replace=False).tolist()))
+
+
+@lru_cache(maxsize=1024)
+def _draw_leads(seed: int, round_number: int, count: int, low: int, high: int) -> tuple[int, ...]:
+    if low == high:
+        return (low,) * count
+    generator = np.random.Generator(np.random.PCG64(derive_seed(seed, "leads", round_number)))
+    return tuple(generator.integers(low, high, size=count, endpoint=True).tolist())
 
 
 def _check(num_clients: int, per_round: int, windows: Sequence[int]) -> None:

@@ -16,32 +16,37 @@ y, ŷ                    an anchor's model, and ``Anchor.vector``
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from docofl_codec.codec import Codec, Ecuq, Eden
+from docofl_codec.codec import Codec, Ecuq, Eden, codec_from_config
 from docofl_codec.errors import CodecError, InvalidInputError
 from docofl_codec.framework.aggregation import Aggregator, aggregator_for
 from docofl_codec.framework.anchors import Anchor, AnchorQueue
-from docofl_codec.framework.errors import ProtocolError
+from docofl_codec.framework.budgets import AdaptiveBudgets, with_bits
+from docofl_codec.framework.diagnostics import (
+    CoordinateSample,
+    Estimation,
+    EstimationErrors,
+    drift_of,
+)
+from docofl_codec.framework.errors import DivergenceError, ProtocolError
 from docofl_codec.framework.ledger import Kind, Ledger
+from docofl_codec.framework.messages import Correction, Notification, Update
 from docofl_codec.framework.optimizers import SGD, ServerOptimizer
 from docofl_codec.framework.participation import ParticipationProcess, notified_at
 from docofl_codec.framework.seeds import derive_seed
 from docofl_codec.framework.vectors import Vector, as_vector, squared_norm
 
-__all__ = ["Notification", "Outcome", "RoundReport", "Server"]
+__all__ = ["Downlink", "Outcome", "RoundReport", "Server"]
 
-
-@dataclass(frozen=True)
-class Notification:
-    """What a client learns in round s: that it takes part in round t."""
-
-    client: int
-    notification_round: int
-    participation_round: int
+Downlink = Literal["docofl", "direct", "anchor"]
+MAX_SAMPLES = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -68,14 +73,16 @@ class RoundReport:
     ----------
     round : int
         t.
-    accepted, dropped : int
-        Uploads in the mean, and others.
+    accepted, dropped, missing : int
+        Uploads in the mean; uploads that were refused; participants that sent nothing in time.
     update_norm : float
-        Of the mean update.
-    correction_norm : float
-        Root mean square over the corrections of ‖w_t − ŷ‖.
+        Of the mean update, ĝ_t.
+    estimation : Estimation
+        The clients' estimation errors ê² and e², ρ_t and the norm of corrections.
     bytes : dict
         By kind.
+    bits : dict
+        The budgets b_w, b_c and b_g of codecs that have one, by kind.
     is_applied : bool
         False where fewer than the quorum reported: the weights stay as they are.
     """
@@ -83,22 +90,26 @@ class RoundReport:
     round: int
     accepted: int
     dropped: int
+    missing: int
     update_norm: float
-    correction_norm: float
+    estimation: Estimation
     bytes: dict[Kind, int]
+    bits: dict[Kind, float]
     is_applied: bool
 
 
 @dataclass
-class _Uploads:
-    """The uploads of the current round."""
+class _Round:
+    """What the server knows of the current round."""
 
-    aggregator: Aggregator
     participants: frozenset[int]
-    accepted: set[int] = field(default_factory=set)
+    aggregator: Aggregator
+    accepted: int = 0
     dropped: int = 0
-    correction_squares: list[float] = field(default_factory=list)
-    shared: dict[int, bytes] = field(default_factory=dict)  # by anchor
+    heard_of: set[int] = field(default_factory=set)
+    errors: EstimationErrors = field(default_factory=EstimationErrors)
+    distances: dict[int | None, tuple[float, float]] = field(default_factory=dict)  # by anchor
+    shared: dict[int | None, bytes] = field(default_factory=dict)  # by anchor
 
 
 class Server:
@@ -114,7 +125,11 @@ class Server:
         P.
     anchor_codec, correction_codec, update_codec : Codec
         C_w, C_c and C_g. A correction is taken against the *decoded* anchor, so that with an
-        unbiased C_c the client's estimate is unbiased whatever C_w does.
+        unbiased C_c the client's estimate is unbiased whatever C_w does. Where C_c loses nothing,
+        clients get the model itself: as many bytes, and no rounding.
+    downlink : {"docofl", "direct", "anchor"}
+        ``"docofl"``: anchors ahead and corrections in the round. ``"direct"``: no anchors, C_c of
+        the model in the round. ``"anchor"``: clients train on their anchors, without corrections.
     optimizer : ServerOptimizer
         By default plain averaging.
     deploy_every : int, default 10
@@ -126,14 +141,30 @@ class Server:
     shared_corrections : bool, default False
         Encode one correction for all clients with the same anchor; by default their randomness is
         independent.
+    budgets : AdaptiveBudgets, optional
+        Chooses the budgets of anchors and corrections at every deployment.
     weighted : bool, default False
         Weight updates by the clients' numbers of samples.
+    max_delay : int, default 0
+        Take updates that come up to so many rounds late (delayed gradients).
+    staleness_exponent : float, default 0.5
+        An update that is k rounds late weighs (1 + k)^-exponent of one in time.
+    error_feedback_clients : int, optional
+        N: use EF21-PP. Clients then send C_g of the change of their update since their last one,
+        and the server steps along the mean of all clients' latest updates.
     quorum : int, default 1
         The fewest accepted updates that change the weights.
     max_update_norm : float, optional
         Drop updates with a larger norm.
     seed : int, default 0
         Of the run.
+
+    Attributes
+    ----------
+    round : int
+        t.
+    counters : Counter
+        Updates of the run so far: accepted, dropped, missing.
     """
 
     def __init__(
@@ -144,51 +175,83 @@ class Server:
         anchor_codec: Codec | None = None,
         correction_codec: Codec | None = None,
         update_codec: Codec | None = None,
+        downlink: Downlink = "docofl",
         optimizer: ServerOptimizer | None = None,
         deploy_every: int = 10,
         capacity: int = 3,
         max_lead: int = 100,
         shared_corrections: bool = False,
+        budgets: AdaptiveBudgets | None = None,
         weighted: bool = False,
+        max_delay: int = 0,
+        staleness_exponent: float = 0.5,
+        error_feedback_clients: int | None = None,
         quorum: int = 1,
         max_update_norm: float | None = None,
         seed: int = 0,
     ) -> None:
-        if deploy_every < 1:
-            raise InvalidInputError(f"deploy_every: found {deploy_every}, expected at least 1")
+        _check_at_least(
+            deploy_every=(deploy_every, 1), max_delay=(max_delay, 0), quorum=(quorum, 1)
+        )
+        if downlink not in get_args(Downlink):
+            raise InvalidInputError(
+                f"downlink: found {downlink!r}, expected one of {', '.join(get_args(Downlink))}"
+            )
+        if error_feedback_clients is not None:
+            _check_at_least(error_feedback_clients=(error_feedback_clients, 1))
+            if weighted or max_delay:
+                raise InvalidInputError(
+                    "error_feedback_clients: found with weights or delays, expected neither"
+                )
         self.weights: Vector = as_vector(weights, what="weights").copy()
         self.participation = participation
         self.anchor_codec = anchor_codec or Ecuq(bits=2)
         self.correction_codec = correction_codec or Eden(bits=1)
         self.update_codec = update_codec or Eden(bits=1)
+        self.downlink: Downlink = downlink
         self.optimizer = optimizer or SGD()
         self.deploy_every = deploy_every
         self.max_lead = max_lead
         self.shared_corrections = shared_corrections
+        self.budgets = budgets
         self.weighted = weighted
+        self.max_delay = max_delay
+        self.staleness_exponent = staleness_exponent
+        self.error_feedback_clients = error_feedback_clients
         self.quorum = quorum
         self.max_update_norm = max_update_norm
         self.seed = seed
         self.round = 0
-        self.anchors = AnchorQueue(capacity)
+        self.anchors = AnchorQueue(capacity, self.anchor_codec.decode)
         self.ledger = Ledger(self.weights.size)
-        self._uploads = self._new_uploads()
+        self.counters: Counter[str] = Counter()
+        self._config = self._options()
+        self._sample = CoordinateSample(self.weights.size)
+        self._feedback: Vector | None = None  # the mean of all clients' latest updates (EF21-PP)
+        self._accepted: dict[int, set[int]] = {}  # by round, as long as an update may be late
+        self._current = self._new_round()
 
     # --- anchor deployment ---------------------------------------------------------------------
 
-    def deploy(self) -> Anchor | None:
+    def deploy(self, round_number: int) -> Anchor | None:
         """Compress the model and enqueue it, every K rounds; return the new anchor, if any."""
+        self._check_round(round_number)
         if self.round % self.deploy_every != 0:
+            return None
+        self._adapt()
+        if self.downlink == "direct":
             return None
         seed = derive_seed(self.seed, "anchor", self.round)
         frame = self.anchor_codec.encode(self.weights, seed=seed)
-        vector = as_vector(self.anchor_codec.decode(frame), what="anchor")
-        return self.anchors.enqueue(self.round, frame, vector)
+        bits = self._bits().get("anchor", 0.0)
+        sample = self._sample.take(self.weights)
+        return self.anchors.enqueue(self.round, frame, bits=bits, sample=sample)
 
     # --- participation -------------------------------------------------------------------------
 
-    def notify(self) -> list[Notification]:
+    def notify(self, round_number: int) -> list[Notification]:
         """Return who is told of its participation in this round."""
+        self._check_round(round_number)
         told = notified_at(self.participation, self.round, self.max_lead)
         return [
             Notification(client, self.round, participation_round)
@@ -196,123 +259,304 @@ class Server:
             for participation_round in rounds
         ]
 
-    def anchor(self, client: int, anchor_id: int | None = None) -> Anchor:
-        """Return an anchor for a client to download, the latest by default, and count its bytes."""
+    def anchor(
+        self, client: int, anchor_id: int | None = None, *, in_the_round: bool = False
+    ) -> Anchor:
+        """Return an anchor for a client to download, and count its bytes.
+
+        Parameters
+        ----------
+        client : int
+            Who downloads it.
+        anchor_id : int, optional
+            The latest by default.
+        in_the_round : bool, default False
+            Whether the client has to wait for it in its own round.
+        """
         found = self.anchors.latest() if anchor_id is None else self.anchors.get(anchor_id)
-        self.ledger.record(
-            "anchor", round_number=self.round, client=client, num_bytes=len(found.frame)
-        )
+        self._record("late_anchor" if in_the_round else "anchor", client, len(found.frame))
         return found
 
     # --- optimization --------------------------------------------------------------------------
 
-    def correction(self, client: int, anchor_id: int) -> bytes:
+    def correction(self, round_number: int, client: int, anchor_id: int | None) -> Correction:
         """Return C_c(w_t - ŷ) for a participant of this round that holds an anchor.
+
+        Parameters
+        ----------
+        round_number, client : int
+            t and i.
+        anchor_id : int or None
+            The anchor that the client holds; None where the downlink is direct.
 
         Raises
         ------
         StaleAnchorError
             Where the anchor is gone: the client has to download the latest one.
         ProtocolError
-            Where the client does not take part in this round.
+            Where it is another round, the client does not take part in it or has no anchor.
         """
-        self._check_participant(client)
-        anchor = self.anchors.get(anchor_id)
-        difference = self.weights - anchor.vector
-        self._uploads.correction_squares.append(squared_norm(difference))
-        if self.shared_corrections:
-            shared = self._uploads.shared
-            if anchor_id not in shared:
-                shared[anchor_id] = self._encode_correction(difference, 0, anchor_id)
-            frame = shared[anchor_id]
-        else:
-            frame = self._encode_correction(difference, 1, client)
-        self.ledger.record(
-            "correction", round_number=self.round, client=client, num_bytes=len(frame)
-        )
-        return frame
+        self._check_round(round_number)
+        current = self._current
+        if client not in current.participants:
+            raise ProtocolError(f"client {client}: does not take part in round {self.round}")
+        if anchor_id is None and self.downlink != "direct":
+            raise ProtocolError(f"client {client}: found no anchor, expected one before the round")
+        base = None if self.downlink == "direct" else anchor_id
+        difference = self._difference(base)
+        distance, drift = self._distances(base, difference)
+        frame = None
+        if self.downlink != "anchor":
+            frame = self._correction_frame(client, base, difference)
+        anchor_bits = 0.0 if base is None else self.anchors.get(base).bits
+        current.errors.add(distance, drift, anchor_bits)
+        if frame is not None:
+            self._record("correction", client, len(frame))
+        return Correction(self.round, client, self._added_to(base), frame)
 
-    def receive(
-        self, client: int, frame: bytes, *, round_number: int | None = None, num_samples: int = 1
-    ) -> Outcome:
-        """Take a client's compressed update for this round's mean.
+    def receive(self, update: Update) -> Outcome:
+        """Take a client's compressed update for the mean.
 
         Nothing that a client sends raises: a bad upload is dropped, counted and leaves the mean as
         it was.
-
-        Parameters
-        ----------
-        client : int
-            Who sent it.
-        frame : bytes
-            C_g of its update.
-        round_number : int, optional
-            The round that it belongs to; another one than the current is late.
-        num_samples : int, default 1
-            Its weight where updates are weighted.
         """
-        outcome = self._take(client, frame, round_number, num_samples)
+        outcome = self._take(update)
         if outcome.accepted:
-            self._uploads.accepted.add(client)
+            self._current.accepted += 1
+            self._accepted.setdefault(update.round, set()).add(update.client)
         else:
-            self._uploads.dropped += 1
-        self.ledger.record("update", round_number=self.round, client=client, num_bytes=len(frame))
+            self._current.dropped += 1
+        if update.round == self.round:
+            self._current.heard_of.add(update.client)
+        self._record("update", update.client, len(update.frame))
         return outcome
 
+    def drop(self, client: int) -> None:
+        """Count a participant whose training failed and that has nothing to send."""
+        self._current.heard_of.add(client)
+        self._current.dropped += 1
+
     def finish_round(self) -> RoundReport:
-        """Average the updates, take the optimizer's step and go to the next round."""
-        uploads = self._uploads
-        is_applied = len(uploads.accepted) >= max(self.quorum, 1)
-        update_norm = 0.0
-        if is_applied:
-            update = as_vector(uploads.aggregator.mean(), size=self.weights.size, what="update")
-            update_norm = squared_norm(update) ** 0.5
-            self.optimizer.step(self.weights, update)
-        squares = uploads.correction_squares
+        """Average the updates, take the optimizer's step and go to the next round.
+
+        Raises
+        ------
+        DivergenceError
+            Where the step would leave weights that are not finite. The weights and the round stay
+            as they are.
+        """
+        current = self._current
+        is_applied = current.accepted >= self.quorum
+        update_norm = self._step() if is_applied else 0.0
+        estimation = current.errors.mean()
+        if self.budgets is not None:
+            self.budgets.observe(estimation)
         report = RoundReport(
             round=self.round,
-            accepted=len(uploads.accepted),
-            dropped=uploads.dropped,
+            accepted=current.accepted,
+            dropped=current.dropped,
+            missing=len(current.participants - current.heard_of),
             update_norm=update_norm,
-            correction_norm=float(np.mean(squares)) ** 0.5 if squares else 0.0,
+            estimation=estimation,
             bytes=self.ledger.of_round(self.round),
+            bits=self._bits(),
             is_applied=is_applied,
         )
-        self.start_round(self.round + 1)
+        for name in ("accepted", "dropped", "missing"):
+            self.counters[name] += getattr(report, name)
+        self.round += 1
+        for old in [r for r in self._accepted if r < self.round - self.max_delay]:
+            del self._accepted[old]
+        self._current = self._new_round()
         return report
 
-    def start_round(self, round_number: int) -> None:
-        """Go to the start of a round, with no uploads."""
-        self.round = round_number
-        self._uploads = self._new_uploads()
+    # --- checkpoints ---------------------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        """Return the options that must not change between saving and resuming."""
+        return self._config
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that a checkpoint between two rounds needs."""
+        return {
+            "round": self.round,
+            "weights": self.weights,
+            "optimizer": dict(self.optimizer.state()),
+            "anchors": self.anchors.state(),
+            "anchor_codec": self.anchor_codec.get_config(),
+            "correction_codec": self.correction_codec.get_config(),
+            "budgets": None if self.budgets is None else self.budgets.state(),
+            "feedback": self._feedback,
+            "accepted": [[r, sorted(clients)] for r, clients in sorted(self._accepted.items())],
+            "counters": dict(self.counters),
+            "ledger": self.ledger.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` returned."""
+        self.weights = as_vector(state["weights"], size=self.weights.size, what="weights").copy()
+        self.optimizer.restore(state["optimizer"])
+        self.anchors.restore(state["anchors"])
+        if self.budgets is not None:
+            self.anchor_codec = codec_from_config(state["anchor_codec"])
+            self.correction_codec = codec_from_config(state["correction_codec"])
+            self.budgets.restore(state["budgets"])
+        self._feedback = None if state["feedback"] is None else state["feedback"].copy()
+        self._accepted = {r: set(clients) for r, clients in state["accepted"]}
+        self.counters = Counter(state["counters"])
+        self.ledger.restore(state["ledger"])
+        self.round = state["round"]
+        self._current = self._new_round()
 
     # --- details -------------------------------------------------------------------------------
 
-    def _take(
-        self, client: int, frame: bytes, round_number: int | None, num_samples: int
-    ) -> Outcome:
-        if round_number is not None and round_number != self.round:
+    def _adapt(self) -> None:
+        """Choose the budgets of the anchor that is about to be deployed, and of corrections."""
+        if self.budgets is None:
+            return
+        bits = self._bits()
+        if "anchor" in bits:
+            anchor_bits = self.budgets.next_anchor_bits(bits["anchor"])
+            self.anchor_codec = with_bits(self.anchor_codec, anchor_bits)
+        if "correction" in bits:
+            correction_bits = self.budgets.next_correction_bits(bits["correction"])
+            self.correction_codec = with_bits(self.correction_codec, correction_bits)
+        self.budgets.start_over()
+
+    def _bits(self) -> dict[Kind, float]:
+        codecs: dict[Kind, Codec] = {
+            "anchor": self.anchor_codec,
+            "correction": self.correction_codec,
+            "update": self.update_codec,
+        }
+        return {kind: codec.bits for kind, codec in codecs.items() if hasattr(codec, "bits")}
+
+    def _difference(self, anchor_id: int | None) -> Vector:
+        """Return w_t - ŷ, or w_t itself where there is no anchor."""
+        if anchor_id is None:
+            return self.weights
+        return self.weights - self.anchors.get(anchor_id).vector
+
+    def _distances(self, anchor_id: int | None, difference: Vector) -> tuple[float, float]:
+        """Return ‖w_t - ŷ‖² and ‖w_t - y‖²."""
+        known = self._current.distances
+        if anchor_id not in known:
+            distance = squared_norm(difference)
+            drift = 0.0
+            if anchor_id is not None:
+                exact = self._sample.take(self.weights) - self.anchors.get(anchor_id).sample
+                drift = drift_of(distance, self._sample.take(difference), exact)
+            known[anchor_id] = distance, drift
+        return known[anchor_id]
+
+    def _added_to(self, anchor_id: int | None) -> int | None:
+        """Return the anchor that a client adds its correction to; a lossless one is the model."""
+        is_lossless = getattr(self.correction_codec, "is_lossless", False)
+        return None if is_lossless and self.downlink != "anchor" else anchor_id
+
+    def _correction_frame(self, client: int, anchor_id: int | None, difference: Vector) -> bytes:
+        shared = self._current.shared
+        if self.shared_corrections and anchor_id in shared:
+            return shared[anchor_id]
+        if self._added_to(anchor_id) is None:
+            difference = self.weights
+        numbers = (1, client)
+        if self.shared_corrections:
+            numbers = (0, -1 if anchor_id is None else anchor_id)
+        seed = derive_seed(self.seed, "correction", self.round, *numbers)
+        frame = self.correction_codec.encode(difference, seed=seed)
+        if self._current.errors.needs_measurement:
+            decoded = as_vector(self.correction_codec.decode(frame), what="correction")
+            self._current.errors.measure(difference, decoded)
+        if self.shared_corrections:
+            shared[anchor_id] = frame
+        return frame
+
+    def _take(self, update: Update) -> Outcome:
+        delay = self.round - update.round
+        if not 0 <= delay <= self.max_delay:
             return Outcome(False, "late")
-        if client not in self._uploads.participants:
+        if update.client not in self._participants(update.round):
             return Outcome(False, "not asked")
-        if client in self._uploads.accepted:
+        if update.client in self._accepted.get(update.round, ()):
             return Outcome(False, "duplicate")
-        if num_samples < 1:
-            return Outcome(False, f"num_samples: found {num_samples}, expected at least 1")
+        if not 1 <= update.num_samples <= MAX_SAMPLES:
+            return Outcome(False, f"num_samples: expected 1 to {MAX_SAMPLES}")
+        weight = float(update.num_samples) if self.weighted else 1.0
+        if delay:
+            weight *= (1.0 + delay) ** -self.staleness_exponent
         try:
-            self._uploads.aggregator.add(frame, float(num_samples) if self.weighted else 1.0)
-        except CodecError as error:
+            self._current.aggregator.add(update.frame, weight)
+        except (CodecError, TypeError) as error:
             return Outcome(False, str(error))
         return Outcome(True)
 
-    def _encode_correction(self, difference: Vector, *names: int) -> bytes:
-        seed = derive_seed(self.seed, "correction", self.round, *names)
-        return self.correction_codec.encode(difference, seed=seed)
+    def _participants(self, round_number: int) -> frozenset[int]:
+        if round_number == self.round:
+            return self._current.participants
+        return frozenset(self.participation.participants(round_number))
 
-    def _check_participant(self, client: int) -> None:
-        if client not in self._uploads.participants:
-            raise ProtocolError(f"client {client}: does not take part in round {self.round}")
+    def _step(self) -> float:
+        """Take the optimizer's step; return the norm of the mean update."""
+        mean = self._current.aggregator.mean()
+        self._current.aggregator = self._new_aggregator()  # the other's memory is free
+        update = as_vector(mean, size=self.weights.size, what="update")
+        if self.error_feedback_clients is not None:
+            update *= np.float32(self._current.accepted / self.error_feedback_clients)
+            if self._feedback is not None:
+                update += self._feedback
+            self._feedback = update.copy()
+        update_norm = math.sqrt(squared_norm(update))
+        before = self.weights.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.optimizer.step(self.weights, update)
+        if not math.isfinite(squared_norm(self.weights)):
+            self.weights[:] = before
+            raise DivergenceError(
+                f"round {self.round}: an update of norm {update_norm:g} leaves weights that are "
+                "not finite"
+            )
+        return update_norm
 
-    def _new_uploads(self) -> _Uploads:
-        aggregator = aggregator_for(self.update_codec, self.weights.size, self.max_update_norm)
-        return _Uploads(aggregator, frozenset(self.participation.participants(self.round)))
+    def _record(self, kind: Kind, client: int, num_bytes: int) -> None:
+        self.ledger.record(kind, round_number=self.round, client=client, num_bytes=num_bytes)
+
+    def _check_round(self, round_number: int) -> None:
+        if round_number != self.round:
+            raise ProtocolError(f"round: found {round_number}, expected {self.round}")
+
+    def _new_round(self) -> _Round:
+        participants = frozenset(self.participation.participants(self.round))
+        return _Round(participants, self._new_aggregator())
+
+    def _new_aggregator(self) -> Aggregator:
+        return aggregator_for(self.update_codec, self.weights.size, self.max_update_norm)
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "size": self.weights.size,
+            "seed": self.seed,
+            "anchor_codec": self.anchor_codec.get_config(),
+            "correction_codec": self.correction_codec.get_config(),
+            "update_codec": self.update_codec.get_config(),
+            "downlink": self.downlink,
+            "optimizer": repr(self.optimizer),
+            "participation": repr(self.participation),
+            "deploy_every": self.deploy_every,
+            "capacity": self.anchors.capacity,
+            "max_lead": self.max_lead,
+            "shared_corrections": self.shared_corrections,
+            "budgets": repr(self.budgets),
+            "weighted": self.weighted,
+            "max_delay": self.max_delay,
+            "staleness_exponent": self.staleness_exponent,
+            "error_feedback_clients": self.error_feedback_clients,
+            "quorum": self.quorum,
+            "max_update_norm": self.max_update_norm,
+        }
+
+
+def _check_at_least(**values: tuple[int, int]) -> None:
+    for name, (found, least) in values.items():
+        if found < least:
+            raise InvalidInputError(f"{name}: found {found}, expected at least {least}")

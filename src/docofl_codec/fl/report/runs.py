@@ -81,12 +81,13 @@ class Run:
 
     @cached_property
     def online_bytes(self) -> Series:
-        """Downlink bytes within rounds (corrections), up to and with each round."""
-        return np.cumsum(np.nan_to_num(self.series("correction_bytes")))
+        """Downlink bytes that clients wait for in their rounds, up to and with each round."""
+        kinds = ("correction_bytes", "late_anchor_bytes")
+        return np.cumsum(sum(np.nan_to_num(self.series(kind)) for kind in kinds))
 
     @cached_property
     def downlink_bytes(self) -> Series:
-        """All downlink bytes, anchors and corrections, up to and with each round."""
+        """All downlink bytes up to and with each round."""
         return self.online_bytes + np.cumsum(np.nan_to_num(self.series("anchor_bytes")))
 
     @cached_property
@@ -100,8 +101,11 @@ class Run:
         num_weights = self.config.get("num_weights")
         if num_weights is None:
             return None
-        asked = np.nan_to_num(self.series("accepted")) + np.nan_to_num(self.series("dropped"))
-        return 4.0 * float(num_weights) * float(asked.sum())
+        asked = sum(
+            float(np.nan_to_num(self.series(key)).sum())
+            for key in ("accepted", "dropped", "missing")
+        )
+        return 4.0 * float(num_weights) * asked
 
     @cached_property
     def accuracies(self) -> Series:

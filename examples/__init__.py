@@ -1,0 +1,1 @@
+"""Short scripts, all run by the tests."""

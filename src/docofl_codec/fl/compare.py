@@ -1,0 +1,151 @@
+"""FedAvg beside configurations of DoCoFL: paired runs over some seeds, and one table."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from docofl_codec.errors import InvalidInputError
+from docofl_codec.fl.config import RunConfig
+from docofl_codec.fl.report.runs import Run, read_run
+from docofl_codec.fl.sweep import Job, run_all
+
+__all__ = ["PAPER", "Row", "compare", "jobs_for", "summarize", "write_csv"]
+
+# The configurations of the paper's main table, by task.
+PAPER: Mapping[str, Sequence[str]] = {
+    "digits": ("4,4,3", "2,2,3"),
+    "emnist": ("4,4,3", "2,2,3"),
+    "cifar10": ("2,2,1", "2,0.5,1"),
+    "cifar100": ("2,2,1", "2,0.5,1"),
+    "amazon": ("6,6,2", "4,4,2"),
+    "shakespeare": ("4,4,4", "2,2,4"),
+}
+LAST_EVALUATIONS = 4
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration, over its seeds.
+
+    Attributes
+    ----------
+    label : str
+        The configuration's.
+    seeds : tuple of int
+        Of its runs.
+    best, final : tuple of float
+        Test accuracies by seed; the final one is the mean of the last four evaluations.
+    online_bytes, downlink_bytes, uplink_bytes : float
+        Means over seeds: in rounds, in all, and updates.
+    float32_bytes : float
+        What one direction takes without compression.
+    diverged : int
+        How many of the runs diverged.
+    """
+
+    label: str
+    seeds: tuple[int, ...]
+    best: tuple[float, ...]
+    final: tuple[float, ...]
+    online_bytes: float
+    downlink_bytes: float
+    uplink_bytes: float
+    float32_bytes: float
+    diverged: int
+
+
+def compare(
+    base: RunConfig,
+    codecs: Sequence[str],
+    seeds: Sequence[int],
+    out: Path | str,
+    *,
+    processes: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """Run every codec with every seed and write ``table.csv``.
+
+    Parameters
+    ----------
+    base : RunConfig
+        What the runs share.
+    codecs : sequence of str
+        As for :func:`docofl_codec.fl.parse_codecs`.
+    seeds : sequence of int
+        Runs with the same seed are paired.
+    out : path-like
+        A folder for the runs' folders. Runs that are done are not done again.
+    processes, on_progress
+        As for :func:`docofl_codec.fl.sweep.run_all`.
+    """
+    if not codecs or not seeds:
+        raise InvalidInputError("compare: found no codecs or no seeds, expected both")
+    jobs = jobs_for([dataclasses.replace(base, codec=codec) for codec in codecs], seeds, Path(out))
+    run_all(jobs, processes=processes, on_progress=on_progress)
+    rows = summarize([job.out for job in jobs])
+    write_csv(rows, Path(out) / "table.csv")
+    return rows
+
+
+def jobs_for(configs: Sequence[RunConfig], seeds: Sequence[int], out: Path) -> list[Job]:
+    """Return a job for every configuration and seed, seed by seed."""
+    return [
+        Job(
+            dataclasses.replace(config, seed=seed),
+            out / f"{_folder(config.label or config.codec)}-s{seed}",
+        )
+        for seed in seeds
+        for config in configs
+    ]
+
+
+def summarize(folders: Sequence[Path]) -> list[Row]:
+    """Return a row for each label, in the order in which labels appear."""
+    groups: dict[str, list[Run]] = {}
+    for folder in folders:
+        found = read_run(folder)
+        groups.setdefault(found.label, []).append(found)
+    return [_row(label, runs) for label, runs in groups.items()]
+
+
+def write_csv(rows: Sequence[Row], path: Path) -> None:
+    """Write a table, one line for each configuration and seed."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = ["online_bytes", "downlink_bytes", "uplink_bytes", "float32_bytes", "diverged"]
+    writer.writerow(["label", "seed", "best_accuracy", "final_accuracy", *names])
+    for row in rows:
+        for seed, best, final in zip(row.seeds, row.best, row.final, strict=True):
+            numbers = [round(getattr(row, name)) for name in names]
+            writer.writerow([row.label, seed, f"{best:.5f}", f"{final:.5f}", *numbers])
+    path.write_text(text.getvalue(), encoding="utf-8")
+
+
+def _row(label: str, runs: Sequence[Run]) -> Row:
+    return Row(
+        label=label,
+        seeds=tuple(run.seed or 0 for run in runs),
+        best=tuple(float(run.accuracies.max(initial=0.0)) for run in runs),
+        final=tuple(_final(run) for run in runs),
+        online_bytes=float(np.mean([run.online_bytes[-1] for run in runs])),
+        downlink_bytes=float(np.mean([run.downlink_bytes[-1] for run in runs])),
+        uplink_bytes=float(np.mean([run.uplink_bytes[-1] for run in runs])),
+        float32_bytes=float(np.mean([run.float32_bytes or 0.0 for run in runs])),
+        diverged=sum(run.diverged for run in runs),
+    )
+
+
+def _final(run: Run) -> float:
+    last = run.accuracies[-LAST_EVALUATIONS:]
+    return float(last.mean()) if last.size else 0.0
+
+
+def _folder(label: str) -> str:
+    return "".join(char if char.isalnum() or char in ".-_" else "-" for char in label)

@@ -1,0 +1,241 @@
+"""What a run is: a task, three codecs, and numbers that default to the task's.
+
+The same names are keys of a TOML file, options of the command ``docofl run`` (with hyphens) and
+fields here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from docofl_codec.codec import Codec, Ecuq, Eden, Identity, make_codec
+from docofl_codec.errors import InvalidInputError
+from docofl_codec.fl.tasks import Settings, get_task
+from docofl_codec.framework.server import Downlink
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Codecs", "RunConfig", "parse_codecs", "read_config"]
+
+EXACT_BITS = 32.0
+
+
+@dataclass(frozen=True)
+class Codecs:
+    """The three codecs of a run, and which of them the downlink uses."""
+
+    anchor: Codec
+    correction: Codec
+    update: Codec
+    downlink: Downlink
+
+
+def parse_codecs(spelling: str) -> Codecs:
+    """Read the codecs of a run.
+
+    ``"2,2,3"`` is DoCoFL with b_w, b_c and b_g bits: ECUQ for anchors, EDEN for corrections and
+    updates; 32 is no compression. ``"fedavg"`` compresses nothing, ``"direct:1,3"`` sends the model
+    itself with 1 bit and updates with 3, ``"anchor:2,3"`` sends anchors without corrections. In
+    place of a number, any codec's own spelling fits: ``"ecuq:2,eden:0.5,eden:1"``.
+
+    Examples
+    --------
+    >>> parse_codecs("2,0.5,1").correction
+    Eden(bits=0.5, scale='unbiased', entropy_coded=False, threads=None)
+    >>> parse_codecs("direct:1,3").downlink
+    'direct'
+    """
+    if spelling == "fedavg":
+        return Codecs(Identity(), Identity(), Identity(), "direct")
+    mode, separator, rest = spelling.partition(":")
+    downlink: Downlink = "docofl"
+    if separator and mode in ("direct", "anchor"):
+        downlink = "direct" if mode == "direct" else "anchor"
+    else:
+        rest = spelling
+    parts = [part.strip() for part in rest.split(",")]
+    if len(parts) != (3 if downlink == "docofl" else 2):
+        raise InvalidInputError(
+            f'codec: found {spelling!r}, expected "fedavg", "b_w,b_c,b_g", "direct:b_w,b_g" or '
+            '"anchor:b_w,b_g"'
+        )
+    update = _codec(parts[-1], Eden)
+    if downlink == "direct":
+        return Codecs(Identity(), _codec(parts[0], Eden), update, downlink)
+    anchor = _codec(parts[0], Ecuq)
+    if downlink == "anchor":
+        return Codecs(anchor, Identity(), update, downlink)
+    return Codecs(anchor, _codec(parts[1], Eden), update, downlink)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A run. What is None is the task's default.
+
+    Attributes
+    ----------
+    task : str
+        Its name.
+    codec : str
+        As for :func:`parse_codecs`.
+    label : str, optional
+        What the run is called in tables and legends; its codec by default.
+    seed : int
+        Of partition, initial weights, selection, batches and codecs. Runs with the same seed are
+        paired: they differ by what their codecs do.
+    lead_min, lead_max : int
+        A client is told between so many rounds ahead of its own. By default from 1 to K (V - 1),
+        so that its anchor is between 1 and K V rounds old and still there.
+    dropout : float
+        The share of participants that vanish in their round.
+    delayed, max_delay : float, int
+        The share of updates that come late, by 1 to `max_delay` rounds.
+    weak_share, strong_link, weak_link : float, str
+        The share of weakly connected clients, and the speeds of both classes as
+        ``"downlink/uplink"`` in Mbit/s. With them the time that transfers take in each round is
+        estimated, and weak clients are told `lead_max` rounds ahead, strong ones `lead_min`.
+    adaptive_rho, adaptive_error : float, optional
+        Targets of adaptive budgets; b_w stays within `anchor_bits_min` and `anchor_bits_max`, b_c
+        within `correction_bits_min` and `correction_bits_max`.
+    ef21 : bool
+        EF21-PP: clients remember their last update and send changes.
+    threads : int
+        Of torch and of the codecs.
+    checkpoint_every : int
+        Rounds between checkpoints.
+    """
+
+    task: str = "digits"
+    codec: str = "2,2,3"
+    label: str | None = None
+    seed: int = 0
+    data: str | None = None
+    rounds: int | None = None
+    num_clients: int | None = None
+    per_round: int | None = None
+    partition: str | None = None
+    batch_size: int | None = None
+    local_epochs: int | None = None
+    client_optimizer: Literal["sgd", "adam"] | None = None
+    client_lr: float | None = None
+    server_optimizer: Literal["sgd", "adam", "yogi", "adagrad"] | None = None
+    server_lr: float | None = None
+    server_momentum: float | None = None
+    weight_decay: float | None = None
+    deploy_every: int | None = None
+    capacity: int | None = None
+    eval_every: int | None = None
+    lead_min: int | None = None
+    lead_max: int | None = None
+    weighted: bool = False
+    shared_corrections: bool = False
+    quorum: int = 1
+    max_update_norm: float | None = None
+    dropout: float = 0.0
+    delayed: float = 0.0
+    max_delay: int = 0
+    weak_share: float = 0.0
+    strong_link: str | None = None
+    weak_link: str | None = None
+    adaptive_rho: float | None = None
+    adaptive_error: float | None = None
+    anchor_bits_min: float = 1.5
+    anchor_bits_max: float = 8.0
+    correction_bits_min: float = 0.5
+    correction_bits_max: float = 8.0
+    ef21: bool = False
+    threads: int = 1
+    checkpoint_every: int = 50
+
+    def __post_init__(self) -> None:
+        get_task(self.task)
+        parse_codecs(self.codec)
+        for name in ("dropout", "delayed", "weak_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InvalidInputError(f"{name}: found {getattr(self, name)}, expected 0 to 1")
+        for name in ("rounds", "per_round", "eval_every", "threads", "checkpoint_every"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidInputError(f"{name}: found {value}, expected at least 1")
+        if self.delayed and not self.max_delay:
+            raise InvalidInputError("delayed: found without max_delay, expected both")
+
+    def settings(self) -> Settings:
+        """Return the task's settings with what this run changes."""
+        settings = get_task(self.task).settings
+        names = [field.name for field in dataclasses.fields(settings)]
+        changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return dataclasses.replace(settings, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields, with the task's numbers in place."""
+        fields = {**asdict(self), **asdict(self.settings())}
+        fields["label"] = self.label or self.codec
+        return fields
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
+        """Make a configuration of a mapping, whose types are checked.
+
+        Raises
+        ------
+        InvalidInputError
+            Where a key is unknown or its value of the wrong type.
+        """
+        types = get_type_hints(cls)
+        checked = {}
+        for name, value in values.items():
+            if name not in types:
+                raise InvalidInputError(f"{name}: unknown, expected one of {', '.join(types)}")
+            checked[name] = _checked(name, value, types[name])
+        return cls(**checked)
+
+
+def read_config(path: Path | str) -> dict[str, Any]:
+    """Read the options of a run from a TOML file.
+
+    Raises
+    ------
+    InvalidInputError
+        Where it is not TOML.
+    """
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{path}: {error}") from None
+
+
+def _codec(spelling: str, by_bits: type[Ecuq] | type[Eden]) -> Codec:
+    try:
+        bits = float(spelling)
+    except ValueError:
+        return make_codec(spelling)
+    return Identity() if bits == EXACT_BITS else by_bits(bits=bits)
+
+
+def _checked(name: str, value: Any, expected: Any) -> Any:
+    choices: list[Any] = []
+    kinds: list[type] = []
+    for option in get_args(expected) or (expected,):
+        if get_origin(option) is Literal:
+            choices.extend(get_args(option))
+        else:
+            kinds.append(option)
+    if value in choices and isinstance(value, str):
+        return value
+    for kind in kinds:
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
+            return value
+    named = [str(choice) for choice in choices]
+    named += [kind.__name__ for kind in kinds if kind is not type(None)]
+    raise InvalidInputError(f"{name}: found {value!r}, expected {' or '.join(named)}")

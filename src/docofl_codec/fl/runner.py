@@ -1,0 +1,419 @@
+"""A run from its configuration to its folder: the framework's loop around local training.
+
+A folder holds ``config.json``, ``metrics.jsonl`` (one object a round) and ``run.ckpt``, from which a
+run that was stopped goes on; it ends in the same weights, bit for bit. ``result.json`` is there once
+it has ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from docofl_codec.codec import Codec
+from docofl_codec.errors import InvalidInputError
+from docofl_codec.fl.config import RunConfig, parse_codecs
+from docofl_codec.fl.data.files import data_root
+from docofl_codec.fl.tasks import Settings, get_task
+from docofl_codec.fl.training import Trainer, Vector
+from docofl_codec.framework import (
+    SGD,
+    Adagrad,
+    Adam,
+    AdaptiveBudgets,
+    CheckpointError,
+    ConnectivityClasses,
+    DivergenceError,
+    Link,
+    Loop,
+    ParticipationProcess,
+    RoundReport,
+    Server,
+    ServerOptimizer,
+    Trained,
+    UniformParticipation,
+    Yogi,
+    derive_seed,
+    load_checkpoint,
+    save_checkpoint,
+)
+from docofl_codec.framework.checkpoint import previous_path
+
+__all__ = ["Metrics", "RunResult", "Runner", "run"]
+
+# One round, as JSON.
+Metrics = dict[str, Any]
+Status = Literal["finished", "diverged"]
+
+CONFIG, METRICS, CHECKPOINT, RESULT = "config.json", "metrics.jsonl", "run.ckpt", "result.json"
+LAST_EVALUATIONS = 4
+SMALL_MODEL = 1 << 20  # its frames are not worth a second thread
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes
+    ----------
+    status : {"finished", "diverged"}
+        Diverged: the weights would not have been finite any more.
+    rounds : int
+        Rounds done.
+    best_accuracy, final_accuracy : float
+        On the test set; the final one is the mean of the last four evaluations.
+    weights : ndarray of float32
+        The model.
+    metrics : list of dict
+        Of every round.
+    """
+
+    status: Status
+    rounds: int
+    best_accuracy: float
+    final_accuracy: float
+    weights: Vector
+    metrics: list[Metrics]
+
+    def summary(self) -> dict[str, Any]:
+        """Return what fits a line."""
+        names = ("status", "rounds", "best_accuracy", "final_accuracy")
+        return {name: getattr(self, name) for name in names}
+
+
+def run(
+    config: RunConfig,
+    out: Path | str | None = None,
+    *,
+    on_round: Callable[[Metrics], None] | None = None,
+) -> RunResult:
+    """Train as a configuration says.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The run.
+    out : path-like, optional
+        A folder for metrics and checkpoints. A run of the same configuration that was stopped there
+        goes on.
+    on_round : callable, optional
+        Called with the metrics of each round.
+
+    Examples
+    --------
+    >>> from docofl_codec import fl
+    >>> result = fl.run(fl.RunConfig(task="digits", codec="4,2,3", rounds=20, eval_every=10))
+    >>> result.status, result.final_accuracy > 0.5
+    ('finished', True)
+    """
+    runner = Runner(config, None if out is None else Path(out))
+    for metrics in runner.rounds():
+        if on_round is not None:
+            on_round(metrics)
+    return runner.result()
+
+
+class Runner:
+    """A run that goes round by round.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The run.
+    out : Path, optional
+        Its folder.
+
+    Raises
+    ------
+    InvalidInputError
+        Where the folder holds a run of another configuration.
+    MissingDataError
+        Where the task's data are not there.
+    """
+
+    def __init__(self, config: RunConfig, out: Path | None = None) -> None:
+        self.config = config
+        self.settings = config.settings()
+        self.out = out
+        task = get_task(config.task)
+        federated = task.load(
+            data_root(config.data),
+            seed=config.seed,
+            num_clients=self.settings.num_clients,
+            partition=self.settings.partition,
+        )
+        self.trainer = Trainer(federated, self.settings, threads=config.threads)
+        self.links = _links(config, self.trainer.num_clients)
+        self.server = _make_server(config, self.settings, self.trainer)
+        self.loop = Loop(self.server, self._train, delay=self._delay if config.delayed else None)
+        self.metrics: list[Metrics] = []
+        self.status: Status = "finished"
+        self._losses: list[float] = []
+        if out is not None:
+            self._open(out)
+
+    def rounds(self) -> Iterator[Metrics]:
+        """Do the rounds that are left; yield the metrics of each."""
+        while self.server.round < self.settings.rounds and self.status != "diverged":
+            yield self._step()
+        if self.out is not None:
+            _write_json(self.out / RESULT, self.result().summary())
+
+    def result(self) -> RunResult:
+        """Return how the run stands."""
+        accuracies = [m["test_accuracy"] for m in self.metrics if "test_accuracy" in m]
+        last = accuracies[-LAST_EVALUATIONS:]
+        return RunResult(
+            status=self.status,
+            rounds=self.server.round,
+            best_accuracy=max(accuracies, default=0.0),
+            final_accuracy=float(np.mean(last)) if last else 0.0,
+            weights=self.server.weights.copy(),
+            metrics=self.metrics,
+        )
+
+    def _step(self) -> Metrics:
+        began = time.perf_counter()
+        self._losses = []
+        metrics: Metrics = {"round": self.server.round}
+        try:
+            report = self.loop.step()
+        except DivergenceError:
+            metrics |= {"accepted": 0, "diverged": True}
+            self.status = "diverged"
+        else:
+            metrics |= self._metrics_of(report)
+            if report.accepted == 0 and report.dropped > 0:
+                metrics["diverged"] = True
+                self.status = "diverged"
+            elif self._is_evaluated(report.round):
+                evaluation = self.trainer.evaluate(self.server.weights)
+                metrics |= _finite(evaluation._asdict())
+        metrics["seconds"] = round(time.perf_counter() - began, 6)
+        self.metrics.append(metrics)
+        if self.out is not None:
+            self._save(metrics)
+        return metrics
+
+    def _metrics_of(self, report: RoundReport) -> Metrics:
+        estimation = report.estimation
+        metrics: Metrics = {
+            "accepted": report.accepted,
+            "dropped": report.dropped,
+            "missing": report.missing,
+            "train_loss": float(np.mean(self._losses)) if self._losses else None,
+            "update_norm": report.update_norm,
+            "correction_norm": estimation.correction_norm,
+            "drift_norm": estimation.drift_norm,
+            "estimation_error": estimation.error,
+            "rho": estimation.rho,
+            **{f"{kind}_bytes": size for kind, size in report.bytes.items()},
+            **{f"{kind}_bits": bits for kind, bits in report.bits.items()},
+        }
+        if self.links:
+            metrics["online_seconds"] = self.server.ledger.online_seconds(self.links)
+        return _finite(metrics)
+
+    def _is_evaluated(self, round_number: int) -> bool:
+        done = round_number + 1
+        return done % self.settings.eval_every == 0 or done == self.settings.rounds
+
+    def _train(self, client: int, t: int, weights: Vector) -> Trained | None:
+        config = self.config
+        if config.dropout and _uniform(config.seed, "dropout", t, client) < config.dropout:
+            return None
+        result = self.trainer.train(client, t, weights, seed=config.seed)
+        self._losses.append(result.mean_loss)
+        return Trained(result.update, result.num_samples)
+
+    def _delay(self, client: int, t: int) -> int:
+        config = self.config
+        if _uniform(config.seed, "delayed", t, client) >= config.delayed:
+            return 0
+        return 1 + int(_uniform(config.seed, "delay", t, client) * config.max_delay)
+
+    # --- the folder ----------------------------------------------------------------------------
+
+    def _open(self, out: Path) -> None:
+        """Make the folder, or go on with the run in it."""
+        out.mkdir(parents=True, exist_ok=True)
+        config = {**self.config.to_dict(), "num_weights": self.trainer.num_weights}
+        path = out / CONFIG
+        if path.exists():
+            _check_same(json.loads(path.read_text(encoding="utf-8")), config, path)
+        else:
+            _write_json(path, config)
+        checkpoint = out / CHECKPOINT
+        if checkpoint.exists() or previous_path(checkpoint).exists():
+            load_checkpoint(checkpoint, self.loop)
+        self.metrics = self._kept_metrics(out / METRICS)
+        if self.metrics and self.metrics[-1].get("diverged"):
+            self.status = "diverged"
+        text = "".join(json.dumps(metrics) + "\n" for metrics in self.metrics)
+        _replace(out / METRICS, text)
+
+    def _kept_metrics(self, path: Path) -> list[Metrics]:
+        """Return the metrics of the rounds that the checkpoint knows."""
+        if not path.exists():
+            return []
+        kept = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                metrics = json.loads(line)
+            except ValueError:  # cut off when the process died
+                break
+            if metrics["round"] < self.server.round or metrics.get("diverged"):
+                kept.append(metrics)
+        if len([m for m in kept if not m.get("diverged")]) < self.server.round:
+            raise CheckpointError(f"{path}: found {len(kept)} rounds, expected {self.server.round}")
+        return kept
+
+    def _save(self, metrics: Metrics) -> None:
+        assert self.out is not None
+        with (self.out / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(metrics) + "\n")
+        is_last = self.server.round == self.settings.rounds
+        if self.status != "diverged" and (
+            is_last or self.server.round % self.config.checkpoint_every == 0
+        ):
+            save_checkpoint(self.out / CHECKPOINT, self.loop)
+
+
+def _make_server(config: RunConfig, settings: Settings, trainer: Trainer) -> Server:
+    codecs = parse_codecs(config.codec)
+    threads = 1 if trainer.num_weights < SMALL_MODEL else config.threads
+    budgets = None
+    if config.adaptive_rho is not None:
+        budgets = AdaptiveBudgets(
+            rho=config.adaptive_rho,
+            anchor_bits=(config.anchor_bits_min, config.anchor_bits_max),
+            error=config.adaptive_error,
+            correction_bits=(config.correction_bits_min, config.correction_bits_max),
+        )
+    return Server(
+        trainer.initial_weights(seed=config.seed),
+        _participation(config, settings, trainer.num_clients),
+        anchor_codec=_with_threads(codecs.anchor, threads),
+        correction_codec=_with_threads(codecs.correction, threads),
+        update_codec=_with_threads(codecs.update, threads),
+        downlink=codecs.downlink,
+        optimizer=_optimizer(settings),
+        deploy_every=settings.deploy_every,
+        capacity=settings.capacity,
+        max_lead=max(100, *_leads(config, settings)),
+        shared_corrections=config.shared_corrections,
+        budgets=budgets,
+        weighted=config.weighted,
+        max_delay=config.max_delay,
+        error_feedback_clients=trainer.num_clients if config.ef21 else None,
+        quorum=config.quorum,
+        max_update_norm=config.max_update_norm,
+        seed=config.seed,
+    )
+
+
+def _participation(config: RunConfig, settings: Settings, num_clients: int) -> ParticipationProcess:
+    low, high = _leads(config, settings)
+    if config.weak_share:
+        return ConnectivityClasses(
+            num_clients,
+            settings.per_round,
+            weak=_weak_clients(config, num_clients),
+            strong_window=low,
+            weak_window=high,
+            seed=config.seed,
+        )
+    return UniformParticipation(num_clients, settings.per_round, (low, high), config.seed)
+
+
+def _leads(config: RunConfig, settings: Settings) -> tuple[int, int]:
+    low = 1 if config.lead_min is None else config.lead_min
+    high = settings.deploy_every * (settings.capacity - 1)
+    return low, max(low, high) if config.lead_max is None else config.lead_max
+
+
+def _optimizer(settings: Settings) -> ServerOptimizer:
+    if settings.server_optimizer == "sgd":
+        return SGD(settings.server_lr, settings.server_momentum, settings.weight_decay)
+    adaptive = {"adam": Adam, "yogi": Yogi, "adagrad": Adagrad}
+    return adaptive[settings.server_optimizer](lr=settings.server_lr)
+
+
+def _weak_clients(config: RunConfig, num_clients: int) -> frozenset[int]:
+    generator = np.random.Generator(np.random.PCG64(derive_seed(config.seed, "weak clients")))
+    chosen = generator.permutation(num_clients)[: round(config.weak_share * num_clients)]
+    return frozenset(chosen.tolist())
+
+
+def _links(config: RunConfig, num_clients: int) -> dict[int, Link]:
+    if config.strong_link is None:
+        return {}
+    strong = _link("strong_link", config.strong_link)
+    weak = _link("weak_link", config.weak_link) if config.weak_link else strong
+    slow = _weak_clients(config, num_clients)
+    return {client: weak if client in slow else strong for client in range(num_clients)}
+
+
+def _link(name: str, spelling: str) -> Link:
+    try:
+        downlink, uplink = (1e6 * float(part) for part in spelling.split("/"))
+    except ValueError:
+        raise InvalidInputError(
+            f'{name}: found {spelling!r}, expected "downlink/uplink" in Mbit/s'
+        ) from None
+    return Link(downlink, uplink)
+
+
+def _with_threads(codec: Codec, threads: int) -> Codec:
+    if dataclasses.is_dataclass(codec) and hasattr(codec, "threads"):
+        changed: Codec = dataclasses.replace(codec, threads=threads)  # type: ignore[type-var]
+        return changed
+    return codec
+
+
+def _uniform(seed: int, purpose: str, *numbers: int) -> float:
+    return derive_seed(seed, purpose, *numbers) / 2.0**64
+
+
+def _finite(metrics: Metrics) -> Metrics:
+    """Replace what JSON does not know by None."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in metrics.items()
+    }
+
+
+def _check_same(found: dict[str, Any], expected: dict[str, Any], path: Path) -> None:
+    irrelevant = {"data", "label", "checkpoint_every"}
+    for name, value in json.loads(json.dumps(expected)).items():
+        if name not in irrelevant and found.get(name) != value:
+            raise InvalidInputError(
+                f"{path}: {name}: found {found.get(name)}, expected {value}; give the run a folder "
+                "of its own"
+            )
+
+
+def _write_json(path: Path, value: Any) -> None:
+    _replace(path, json.dumps(value, indent=2) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file atomically."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
