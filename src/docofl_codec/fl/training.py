@@ -23,7 +23,7 @@ __all__ = ["Evaluation", "FlatModel", "LocalResult", "Trainer"]
 
 Vector = npt.NDArray[np.float32]
 
-MAX_TRAIN_SUBSET = 5000
+MAX_TRAIN_SUBSET = 2000
 EVALUATION_BATCH = 250
 
 
@@ -216,7 +216,7 @@ class Trainer:
         return LocalResult(self._weights - weights, len(samples), mean_loss)
 
     def evaluate(self, weights: Vector) -> Evaluation:
-        """Judge a model on all test samples and on at most 5,000 training samples of the clients.
+        """Judge a model on all test samples and on at most 2,000 training samples of the clients.
 
         The loss of a model that diverged may be infinite or NaN.
         """
