@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("rich")
 
-from examples import demo  # noqa: E402
+from examples import demo
 
 
 def test_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
