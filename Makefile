@@ -1,6 +1,6 @@
 # One way to do each common thing. Every target sets up what it needs, in .venv and build/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpp test-python check format bench golden clean
+.PHONY: help demo test test-cpp test-python check format bench accuracy golden clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,9 +12,10 @@ CPP_FILES := $(shell find cpp bindings -name '*.cpp' -o -name '*.h' -o -name '*.
 TIDY_FILES := $(shell find cpp/src -name '*.cpp')
 
 help:
-	@echo "make demo    build, install and show what ECUQ does to a real tensor"
+	@echo "make demo    build, install, show what ECUQ does to a real tensor, and train with DoCoFL"
 	@echo "make test    all tests, C++ and Python"
 	@echo "make check   formatting, linters and types"
+	@echo "make accuracy  the committed accuracy tables again: hours, needs DOCOFL_DATA"
 	@echo "make bench   speed and size against the peers, and the targets"
 	@echo "make golden  regenerate the golden frames (only with a change of the format or encoder)"
 
@@ -40,7 +41,7 @@ $(VENV)/test-tools: $(VENV)/package
 	touch $@
 
 $(VENV)/demo-tools: $(VENV)/package
-	$(PIP) "$$(echo build/wheel/*.whl)[demo]"
+	$(PIP) "$$(echo build/wheel/*.whl)[fl]"
 	touch $@
 
 $(VENV)/check-tools: $(VENV)/test-tools $(VENV)/demo-tools
@@ -55,6 +56,8 @@ $(VENV)/bench-tools: $(VENV)/test-tools
 
 demo: $(VENV)/demo-tools
 	$(BIN)/python examples/demo.py
+	rm -rf build/demo
+	$(BIN)/docofl compare digits --out build/demo
 
 test: test-cpp test-python
 
@@ -84,6 +87,10 @@ bench: $(VENV)/bench-tools
 	$(BIN)/python -m benchmarks.compare_eden
 	$(BIN)/python -m benchmarks.framework
 	$(BIN)/python -m pytest benchmarks/micro -m bench -p no:cacheprovider
+
+# What docs/design/accuracy.md reports; runs that are done are not done again.
+accuracy: $(VENV)/test-tools
+	$(BIN)/python -m benchmarks.accuracy
 
 golden: $(VENV)/test-tools
 	$(BIN)/python -m tests.golden.make_golden

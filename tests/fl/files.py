@@ -31,15 +31,19 @@ def write_emnist(
     folder: Path, num_train: int, num_test: int, *, prefix: str = "emnist-balanced-"
 ) -> tuple[Bytes, Bytes]:
     """Write both parts; return the training images as they should be read, and their labels."""
-    folder.mkdir(parents=True, exist_ok=True)
     for part, count, seed in (("train", num_train, 1), ("test", num_test, 2)):
         images = random_bytes(count, 28, 28, seed=seed)
-        labels = (np.arange(count) % 47).astype(np.uint8)
-        for kind, values in (("images-idx3", images), ("labels-idx1", labels)):
-            path = folder / f"{prefix}{part}-{kind}-ubyte.gz"
-            path.write_bytes(gzip.compress(idx(values), 1))
+        write_emnist_part(folder, f"{prefix}{part}", images, (np.arange(count) % 47))
     upright = random_bytes(num_train, 28, 28, seed=1).transpose(0, 2, 1)
     return upright[:, None], (np.arange(num_train) % 47).astype(np.uint8)
+
+
+def write_emnist_part(
+    folder: Path, name: str, images: Bytes, labels: npt.NDArray[np.generic]
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, values in (("images-idx3", images), ("labels-idx1", labels.astype(np.uint8))):
+        (folder / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(values), 1))
 
 
 def cifar_binary(images: Bytes, *labels: Bytes) -> bytes:

@@ -20,7 +20,7 @@ from docofl_codec.framework.server import Downlink
 
 if sys.version_info >= (3, 11):
     import tomllib
-else:
+else:  # pragma: no cover
     import tomli as tomllib
 
 __all__ = ["Codecs", "RunConfig", "parse_codecs", "read_config"]
@@ -208,9 +208,10 @@ def read_config(path: Path | str) -> dict[str, Any]:
         Where it is not TOML.
     """
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        options: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{path}: {error}") from None
+    return options
 
 
 def _codec(spelling: str, by_bits: type[Ecuq] | type[Eden]) -> Codec:

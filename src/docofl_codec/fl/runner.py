@@ -1,8 +1,8 @@
 """A run from its configuration to its folder: the framework's loop around local training.
 
-A folder holds ``config.json``, ``metrics.jsonl`` (one object a round) and ``run.ckpt``, from which a
-run that was stopped goes on; it ends in the same weights, bit for bit. ``result.json`` is there once
-it has ended.
+A folder holds ``config.json``, ``metrics.jsonl`` (one object a round) and ``run.ckpt``, from which
+a run that was stopped goes on; it ends in the same weights, bit for bit. ``result.json`` is there
+once it has ended.
 """
 
 from __future__ import annotations
@@ -376,7 +376,7 @@ def _link(name: str, spelling: str) -> Link:
 
 def _with_threads(codec: Codec, threads: int) -> Codec:
     if dataclasses.is_dataclass(codec) and hasattr(codec, "threads"):
-        changed: Codec = dataclasses.replace(codec, threads=threads)  # type: ignore[type-var]
+        changed: Codec = dataclasses.replace(codec, threads=threads)
         return changed
     return codec
 

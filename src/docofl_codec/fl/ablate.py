@@ -1,0 +1,188 @@
+"""The studies of the paper's appendix, each as a set of paired runs and one CSV file.
+
+=============  ===================================================================================
+name           what varies
+=============  ===================================================================================
+``kv``         K and V, under two correction budgets (the paper's ablation of the deployment rate)
+``bw``         the anchors' budget b_w
+``bc``         the corrections' budget b_c
+``correction`` with and without corrections
+``rho``        b_w, and with it ρ_t (appendix B)
+``ef21``       EF21-PP with an exact, a direct and a DoCoFL downlink
+``adaptive``   budgets that follow ρ_t beside fixed ones (open question 3)
+=============  ===================================================================================
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from docofl_codec.errors import InvalidInputError
+from docofl_codec.fl.compare import jobs_for
+from docofl_codec.fl.config import RunConfig
+from docofl_codec.fl.report.runs import Run, read_run
+from docofl_codec.fl.sweep import run_all
+
+__all__ = ["STUDIES", "Study", "ablate"]
+
+LAST_EVALUATIONS = 4
+RHO_ROUNDS = slice(20, 60)
+
+# The options of a run beyond the base's, by label.
+Variants = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs that differ in one respect.
+
+    Attributes
+    ----------
+    variants : mapping
+        Options by label.
+    rounds, quick_rounds : int
+        T, and T of a run that only shows the direction.
+    shared : mapping
+        Options of all runs.
+    """
+
+    variants: Variants
+    rounds: int
+    quick_rounds: int
+    shared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def _by_codec(*codecs: str) -> Variants:
+    return {codec: {"codec": codec} for codec in codecs}
+
+
+def _kv() -> Variants:
+    return {
+        f"K={k} V={v} {codec}": {"codec": codec, "deploy_every": k, "capacity": v}
+        for codec in ("2,2,3", "2,0.5,3")
+        for k, v in ((10, 3), (50, 3), (50, 10))
+    }
+
+
+STUDIES: Mapping[str, Study] = {
+    "kv": Study(_kv(), rounds=400, quick_rounds=100),
+    "bw": Study(_by_codec("32,2,3", "3,2,3", "2,2,3", "1.5,2,3"), rounds=400, quick_rounds=80),
+    "bc": Study(
+        _by_codec("2,32,3", "2,4,3", "2,2,3", "2,1,3", "2,0.5,3"), rounds=400, quick_rounds=80
+    ),
+    "correction": Study(_by_codec("2,2,3", "anchor:2,3", "anchor:32,3"), 200, 60),
+    "rho": Study(_by_codec("2,2,3", "3,2,3", "4,2,3", "8,2,3"), rounds=300, quick_rounds=60),
+    "ef21": Study(
+        {
+            "exact": {"codec": "direct:32,1"},
+            "EDEN, 1 bit": {"codec": "direct:1,1"},
+            "EDEN, 2 bits": {"codec": "direct:2,1"},
+            "EDEN, 3 bits": {"codec": "direct:3,1"},
+            "DoCoFL (2,1)": {"codec": "2,1,1"},
+        },
+        rounds=400,
+        quick_rounds=80,
+        shared={"ef21": True, "num_clients": 200, "per_round": 10},
+    ),
+    "adaptive": Study(
+        {
+            "4,4,3": {"codec": "4,4,3"},
+            "2,2,3": {"codec": "2,2,3"},
+            "adaptive": {"codec": "2,3,3", "adaptive_rho": 3.0, "anchor_bits_max": 5.0},
+        },
+        rounds=600,
+        quick_rounds=120,
+    ),
+}
+
+
+def ablate(
+    name: str,
+    base: RunConfig,
+    seeds: Sequence[int],
+    out: Path | str,
+    *,
+    quick: bool = False,
+    processes: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Do the runs of a study and write ``<name>.csv``.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`STUDIES`.
+    base : RunConfig
+        What the runs share; its rounds, where given, replace the study's.
+    seeds : sequence of int
+        Runs with the same seed are paired.
+    out : path-like
+        A folder for the runs' folders and the table.
+    quick : bool, default False
+        Fewer rounds.
+    processes, on_progress
+        As for :func:`docofl_codec.fl.sweep.run_all`.
+
+    Returns
+    -------
+    list of dict
+        One for each run: label, seed, accuracies, losses, bytes, and the median of ρ_t.
+    """
+    if name not in STUDIES:
+        raise InvalidInputError(f"study: found {name!r}, expected one of {', '.join(STUDIES)}")
+    study = STUDIES[name]
+    rounds = base.rounds or (study.quick_rounds if quick else study.rounds)
+    configs = [
+        dataclasses.replace(base, label=label, rounds=rounds, **{**study.shared, **options})
+        for label, options in study.variants.items()
+    ]
+    jobs = jobs_for(configs, seeds, Path(out))
+    run_all(jobs, processes=processes, on_progress=on_progress)
+    rows = [_measured(read_run(job.out)) for job in jobs]
+    _write_csv(rows, Path(out) / f"{name}.csv")
+    return rows
+
+
+def _measured(run: Run) -> dict[str, Any]:
+    train = run.series("train_accuracy")
+    train = train[~np.isnan(train)][-LAST_EVALUATIONS:]
+    last = run.accuracies[-LAST_EVALUATIONS:]
+    return {
+        "label": run.label,
+        "seed": run.seed,
+        "rounds": len(run.metrics),
+        "diverged": int(run.diverged),
+        "final_accuracy": _mean(last),
+        "final_train_accuracy": _mean(train),
+        "estimation_error": _median(run.series("estimation_error")[-100:]),
+        "rho": _median(run.series("rho")[RHO_ROUNDS]),
+        "last_rho": _median(run.series("rho")[-100:]),
+        "online_bytes": int(run.online_bytes[-1]),
+        "downlink_bytes": int(run.downlink_bytes[-1]),
+        "uplink_bytes": int(run.uplink_bytes[-1]),
+    }
+
+
+def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    return round(float(values.mean()), 5) if values.size else 0.0
+
+
+def _median(values: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(f"{np.median(known):.6g}") if known.size else None
+
+
+def _write_csv(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    path.write_text(text.getvalue(), encoding="utf-8")

@@ -1,0 +1,83 @@
+"""Comparisons and studies: paired runs in processes of their own, and their tables."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from docofl_codec import InvalidInputError
+from docofl_codec.fl import RunConfig
+from docofl_codec.fl.ablate import STUDIES, ablate
+from docofl_codec.fl.compare import PAPER, compare, jobs_for
+from docofl_codec.fl.tasks import NAMES, get_task
+
+BASE = RunConfig(rounds=6, eval_every=3, num_clients=12, per_round=4)
+
+
+def test_a_comparison(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    rows = compare(
+        BASE, ["fedavg", "2,2,3"], [0, 1], tmp_path, on_progress=lambda *n: seen.append(n)
+    )
+    assert [row.label for row in rows] == ["fedavg", "2,2,3"]
+    assert all(row.seeds == (0, 1) and row.diverged == 0 for row in rows)
+    exact, compressed = rows
+    assert exact.online_bytes == exact.downlink_bytes
+    assert exact.online_bytes == pytest.approx(exact.float32_bytes, rel=0.01)
+    assert compressed.float32_bytes / compressed.online_bytes > 4
+    assert seen[-1] == (24, 24)
+    with (tmp_path / "table.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [(line["label"], line["seed"]) for line in table] == [
+        ("fedavg", "0"),
+        ("fedavg", "1"),
+        ("2,2,3", "0"),
+        ("2,2,3", "1"),
+    ]
+    again = compare(BASE, ["fedavg", "2,2,3"], [0, 1], tmp_path)
+    assert again == rows
+
+
+def test_an_error_in_a_run_ends_the_comparison(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="per_round"):
+        compare(RunConfig(num_clients=3, per_round=4, rounds=2), ["fedavg"], [0, 1], tmp_path)
+    with pytest.raises(InvalidInputError, match="no codecs"):
+        compare(BASE, [], [0], tmp_path)
+
+
+def test_folders_are_those_of_label_and_seed(tmp_path: Path) -> None:
+    jobs = jobs_for([RunConfig(label="EDEN, 1 bit"), RunConfig(codec="2,2,3")], [0, 7], tmp_path)
+    assert [job.out.name for job in jobs] == [
+        "EDEN--1-bit-s0",
+        "2-2-3-s0",
+        "EDEN--1-bit-s7",
+        "2-2-3-s7",
+    ]
+    assert [job.config.seed for job in jobs] == [0, 0, 7, 7]
+
+
+def test_a_study(tmp_path: Path) -> None:
+    rows = ablate("rho", RunConfig(rounds=24, num_clients=12, per_round=4), [0], tmp_path)
+    ratios = [row["rho"] for row in rows]
+    assert ratios == sorted(ratios, reverse=True)
+    with (tmp_path / "rho.csv").open() as file:
+        assert [line["label"] for line in csv.DictReader(file)] == list(STUDIES["rho"].variants)
+    with pytest.raises(InvalidInputError, match="study: found 'sigma'"):
+        ablate("sigma", BASE, [0], tmp_path)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_options_of_studies_are_valid(name: str) -> None:
+    study = STUDIES[name]
+    assert len(study.variants) > 2
+    for options in study.variants.values():
+        RunConfig(**{**study.shared, **options})
+    assert study.quick_rounds < study.rounds
+
+
+def test_every_task_has_the_papers_configurations() -> None:
+    assert set(PAPER) == set(NAMES)
+    for name in NAMES:
+        assert get_task(name).settings.deploy_every == 10

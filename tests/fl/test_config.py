@@ -1,0 +1,79 @@
+"""Configurations: spellings of codecs, defaults of tasks, files, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docofl_codec import Ecuq, Eden, Identity, InvalidInputError
+from docofl_codec.fl import RunConfig, parse_codecs, read_config
+
+
+def test_triples_are_the_papers_configurations() -> None:
+    codecs = parse_codecs("2,0.5,3")
+    assert codecs.anchor == Ecuq(bits=2)
+    assert codecs.correction == Eden(bits=0.5)
+    assert codecs.update == Eden(bits=3)
+    assert codecs.downlink == "docofl"
+
+
+def test_other_spellings() -> None:
+    assert parse_codecs("fedavg").correction == Identity()
+    assert parse_codecs("fedavg").downlink == "direct"
+    assert parse_codecs("32,2,3").anchor == Identity()
+    assert parse_codecs("direct:1,3").correction == Eden(bits=1)
+    anchors = parse_codecs("anchor:2,3")
+    assert (anchors.anchor, anchors.update, anchors.downlink) == (
+        Ecuq(bits=2),
+        Eden(bits=3),
+        "anchor",
+    )
+    assert parse_codecs("eden:4, ecuq:2, identity").anchor == Eden(bits=4)
+
+
+@pytest.mark.parametrize(
+    "spelling", ["", "2,2", "2,2,2,2", "direct:1", "anchor:1,2,3", "zip:9,1,1"]
+)
+def test_bad_codecs(spelling: str) -> None:
+    with pytest.raises(InvalidInputError, match="codec"):
+        RunConfig(codec=spelling)
+
+
+def test_numbers_default_to_the_tasks() -> None:
+    settings = RunConfig(task="emnist", per_round=5).settings()
+    assert (settings.num_clients, settings.per_round, settings.batch_size) == (1000, 5, 64)
+    assert (settings.client_lr, settings.server_momentum) == (0.05, 0.9)
+    assert (settings.weight_decay, settings.deploy_every, settings.capacity) == (1e-5, 10, 3)
+    whole = RunConfig(task="emnist", per_round=5).to_dict()
+    assert (whole["rounds"], whole["per_round"], whole["label"]) == (600, 5, "2,2,3")
+
+
+def test_a_file_has_the_same_keys(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text('task = "digits"\ncodec = "4,4,3"\nclient_lr = 1\nef21 = true\n')
+    config = RunConfig.from_dict(read_config(path))
+    assert config == RunConfig(task="digits", codec="4,4,3", client_lr=1.0, ef21=True)
+    path.write_text("task = \n")
+    with pytest.raises(InvalidInputError, match=r"run\.toml"):
+        read_config(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"taks": "digits"}, "taks: unknown"),
+        ({"task": "mnist"}, "task: found 'mnist'"),
+        ({"rounds": "many"}, "rounds: found 'many', expected int"),
+        ({"rounds": 0}, "rounds: found 0"),
+        ({"rounds": True}, "rounds: found True"),
+        ({"ef21": 1}, "ef21: found 1, expected bool"),
+        ({"client_optimizer": "lion"}, "client_optimizer: found 'lion', expected sgd or adam"),
+        ({"dropout": 2}, "dropout: found 2"),
+        ({"delayed": 0.5}, "delayed: found without max_delay"),
+    ],
+)
+def test_bad_values(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        RunConfig.from_dict(values)

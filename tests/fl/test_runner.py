@@ -1,0 +1,161 @@
+"""Runs: they learn, repeat themselves, go on after a stop, and report what went wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from docofl_codec import InvalidInputError, fl
+from docofl_codec.fl.runner import CHECKPOINT, CONFIG, METRICS, RESULT, Runner
+from tests.fl.files import write_emnist_part
+
+SHORT: dict[str, Any] = {"rounds": 8, "eval_every": 4, "num_clients": 12, "per_round": 4}
+
+
+def short(**options: Any) -> fl.RunConfig:
+    return fl.RunConfig(**{**SHORT, **options})
+
+
+def test_the_digits_run_learns_as_federated_averaging_does() -> None:
+    """The run that `docofl run` and the demo do by default."""
+    accuracies = {}
+    for codec in ("fedavg", "2,2,3"):
+        result = fl.run(fl.RunConfig(codec=codec, rounds=60))
+        assert result.status == "finished"
+        accuracies[codec] = result.final_accuracy
+    assert accuracies["fedavg"] > 0.9
+    assert accuracies["2,2,3"] > accuracies["fedavg"] - 0.03
+
+
+def test_an_emnist_like_run_learns_with_a_sixteenth_of_the_online_bytes(tmp_path: Path) -> None:
+    """Forty rounds of LeNet on made-up characters in EMNIST's files."""
+    rng = np.random.default_rng(0)
+    shapes = rng.integers(0, 2, size=(47, 7, 7)).repeat(4, axis=1).repeat(4, axis=2) * 200
+    labels = {"train": rng.integers(47, size=3000), "test": rng.integers(47, size=300)}
+    for part, classes in labels.items():
+        noise = rng.integers(0, 56, size=(classes.size, 28, 28))
+        images = (shapes[classes] + noise).astype(np.uint8)
+        write_emnist_part(tmp_path / "emnist", f"emnist-balanced-{part}", images, classes)
+    config = fl.RunConfig(
+        task="emnist", data=str(tmp_path), rounds=40, num_clients=100, eval_every=20
+    )
+    result = fl.run(config)
+    assert result.best_accuracy > 0.5
+    last = result.metrics[-1]
+    plain = 4 * 20 * result.weights.size
+    assert plain / last["correction_bytes"] > 15
+    assert last["late_anchor_bytes"] == 0
+
+
+def test_a_seed_fixes_a_run_and_runs_of_a_seed_are_paired() -> None:
+    first, again, other = (fl.run(short(seed=seed)) for seed in (1, 1, 2))
+    assert first.weights.tobytes() == again.weights.tobytes() != other.weights.tobytes()
+    exact, compressed = (Runner(short(codec=codec, seed=1)) for codec in ("fedavg", "2,2,3"))
+    assert np.array_equal(exact.server.weights, compressed.server.weights)
+    for t in range(8):
+        one, two = (r.server.participation.participants(t) for r in (exact, compressed))
+        assert set(one) == set(two)
+
+
+RUNS: list[dict[str, Any]] = [
+    {},
+    {"codec": "fedavg", "server_optimizer": "adam", "server_lr": 0.01},
+    {"ef21": True, "codec": "2,1,1"},
+    {"delayed": 0.5, "max_delay": 2, "dropout": 0.2},
+    {"adaptive_rho": 1.5, "adaptive_error": 0.1},
+]
+
+
+@pytest.mark.parametrize("options", RUNS, ids=repr)
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path, options: dict[str, Any]) -> None:
+    config = short(checkpoint_every=3, **options)
+    whole = fl.run(config, tmp_path / "whole")
+    runner = Runner(config, tmp_path / "stopped")
+    rounds = runner.rounds()
+    for _ in range(5):  # two rounds beyond the last checkpoint
+        next(rounds)
+    with (tmp_path / "stopped" / METRICS).open("a") as file:
+        file.write('{"round": 5, "acc')
+    resumed = fl.run(config, tmp_path / "stopped")
+    assert resumed.weights.tobytes() == whole.weights.tobytes()
+    texts = [(tmp_path / name / METRICS).read_text() for name in ("whole", "stopped")]
+    one, two = ([json.loads(line) for line in text.splitlines()] for text in texts)
+    for metrics in (*one, *two):
+        del metrics["seconds"]
+    assert one == two
+    assert (tmp_path / "stopped" / RESULT).exists()
+
+
+def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:
+    fl.run(short(), tmp_path)
+    before = (tmp_path / METRICS).read_bytes()
+    seen: list[Any] = []
+    result = fl.run(short(), tmp_path, on_round=seen.append)
+    assert not seen
+    assert result.rounds == 8
+    assert (tmp_path / METRICS).read_bytes() == before
+
+
+def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
+    fl.run(short(rounds=1), tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InvalidInputError, match="codec: found 2,2,3, expected 4,4,3"):
+        fl.run(short(rounds=1, codec="4,4,3"), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert set(before) == {CONFIG, METRICS, CHECKPOINT, RESULT}
+
+
+def test_a_run_that_diverges_is_reported(tmp_path: Path) -> None:
+    config = short(rounds=30, client_lr=1e20, codec="fedavg")
+    result = fl.run(config, tmp_path)
+    assert result.status == "diverged"
+    assert result.rounds < 30
+    assert result.metrics[-1]["diverged"]
+    assert json.loads((tmp_path / RESULT).read_text())["status"] == "diverged"
+    assert fl.run(config, tmp_path).status == "diverged"
+
+
+def test_dropouts_are_missing_and_the_others_go_on() -> None:
+    result = fl.run(short(dropout=0.5))
+    missing = sum(metrics["missing"] for metrics in result.metrics)
+    assert 0 < missing < 8 * 4
+    assert all(m["accepted"] + m["missing"] == 4 for m in result.metrics)
+
+
+def test_early_anchors_save_time_on_slow_links() -> None:
+    seconds = {}
+    for codec in ("fedavg", "2,1,1"):
+        config = short(
+            codec=codec,
+            rounds=12,
+            weak_share=0.5,
+            strong_link="20/5",
+            weak_link="1/0.25",
+            deploy_every=2,
+            capacity=3,
+        )
+        metrics = fl.run(config).metrics[6:]
+        seconds[codec] = np.mean([m["online_seconds"] for m in metrics])
+    assert seconds["fedavg"] > 10 * seconds["2,1,1"]
+
+
+def test_adaptive_budgets_move() -> None:
+    result = fl.run(short(rounds=12, adaptive_rho=1.05, deploy_every=2))
+    assert len({metrics["anchor_bits"] for metrics in result.metrics}) > 2
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "yogi", "adagrad"])
+def test_adaptive_server_optimizers_train(optimizer: Any) -> None:
+    result = fl.run(
+        fl.RunConfig(rounds=40, server_optimizer=optimizer, server_lr=0.02, codec="2,2,3")
+    )
+    assert result.final_accuracy > 0.7
+
+
+def test_bad_links_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="strong_link: found 'fast'"):
+        fl.run(short(strong_link="fast"))
