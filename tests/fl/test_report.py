@@ -96,10 +96,21 @@ def test_divergence(tmp_path: Path, loss: float) -> None:
     assert read_run(write_run(tmp_path / "a", metrics)).diverged
 
 
-def test_a_run_that_accepts_nobody_at_last_diverged(tmp_path: Path) -> None:
+def test_a_run_says_itself_that_it_diverged(tmp_path: Path) -> None:
     metrics = make_metrics(30)
-    metrics[-1].update(accepted=0, dropped=CLIENTS, train_loss=None)
-    assert read_run(write_run(tmp_path / "a", metrics)).diverged
+    metrics[-1].update(accepted=0, dropped=0, missing=CLIENTS, train_loss=None)
+    assert not read_run(write_run(tmp_path / "a", metrics)).diverged
+    metrics[-1]["diverged"] = True
+    assert read_run(write_run(tmp_path / "b", metrics)).diverged
+
+
+def test_clients_that_vanish_have_downloaded_and_sent_nothing(tmp_path: Path) -> None:
+    metrics = make_metrics(10)
+    for entry in metrics:
+        entry.update(accepted=CLIENTS - 5, dropped=2, missing=3)
+    run = read_run(write_run(tmp_path / "a", metrics))
+    assert run.float32_bytes == 10 * 4 * CLIENTS * NUM_WEIGHTS
+    assert run.float32_uplink_bytes == 10 * 4 * (CLIENTS - 3) * NUM_WEIGHTS
 
 
 def test_labels_and_groups(tmp_path: Path) -> None:
@@ -207,7 +218,7 @@ def test_figures_without_values_are_left_out(tmp_path: Path) -> None:
 def test_a_diverged_or_empty_run_is_reported_not_a_crash(tmp_path: Path) -> None:
     metrics = make_metrics(50)
     for entry in metrics[20:]:
-        entry.update(train_loss=float("nan"), estimation_error=None, rho=None, accepted=0)
+        entry.update(train_loss=float("nan"), estimation_error=None, rho=None)
         if "test_loss" in entry:
             entry.update(test_loss=float("nan"), test_accuracy=0.02)
     folders = [

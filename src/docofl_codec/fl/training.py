@@ -41,7 +41,7 @@ class Evaluation(NamedTuple):
     test_accuracy: float
     test_loss: float
     train_accuracy: float
-    train_loss: float
+    train_subset_loss: float
 
 
 class FlatModel:

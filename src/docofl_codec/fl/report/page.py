@@ -16,7 +16,7 @@ from docofl_codec.fl.report.numbers import (
     format_seconds,
     format_spread,
 )
-from docofl_codec.fl.report.runs import Group, Run
+from docofl_codec.fl.report.runs import Group, Run, Series
 
 __all__ = ["Image", "make_page"]
 
@@ -61,8 +61,9 @@ COLUMNS = (
 NOTE = (
     "Accuracies are on the test set; several seeds as mean ± half of what lies between the least "
     "and the largest. “Last four” is the mean of the last four evaluations. Bytes are counted from "
-    "frames, over all clients and rounds. Ratios are to float32: the whole model, four bytes a "
-    "weight, for each client asked; online counts corrections, downlink anchors and corrections. "
+    "frames, over all clients and rounds. Ratios are to float32, four bytes a weight: the whole "
+    "model for each client asked, an update of each that sent one; online counts corrections, "
+    "downlink anchors and corrections. "
     "“A round” is the mean time that a round took to compute. Curves of many rounds are running "
     "means; bands reach from the least to the largest seed."
 )
@@ -137,18 +138,19 @@ def _rounds(runs: Sequence[Run]) -> str:
 
 
 def _ratios(runs: Sequence[Run]) -> list[str]:
-    wholes = [run.float32_bytes for run in runs]
+    """Return how many times fewer bytes went online, down and up than as float32."""
+    return [
+        _ratio([run.float32_bytes for run in runs], [run.online_bytes for run in runs]),
+        _ratio([run.float32_bytes for run in runs], [run.downlink_bytes for run in runs]),
+        _ratio([run.float32_uplink_bytes for run in runs], [run.uplink_bytes for run in runs]),
+    ]
+
+
+def _ratio(wholes: Sequence[float | None], parts: Sequence[Series]) -> str:
     known = [whole for whole in wholes if whole is not None]
-    whole = _mean(known) if known and len(known) == len(wholes) else None
-    parts = (
-        [float(series[-1]) if series.size else 0.0 for series in column]
-        for column in (
-            [run.online_bytes for run in runs],
-            [run.downlink_bytes for run in runs],
-            [run.uplink_bytes for run in runs],
-        )
-    )
-    return [format_ratio(whole, _mean(part)) for part in parts]
+    if len(known) < len(wholes):
+        return format_ratio(None, 0)
+    return format_ratio(sum(known), sum(float(part[-1]) for part in parts if part.size))
 
 
 def _seconds(runs: Sequence[Run]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Group", "Run", "RunFolderError", "group_runs", "read_run"]
+__all__ = ["Group", "Run", "RunFolderError", "Series", "group_runs", "read_run"]
 
 Series = npt.NDArray[np.float64]
 
@@ -97,15 +97,20 @@ class Run:
 
     @cached_property
     def float32_bytes(self) -> float | None:
-        """What one way would cost as float32: the model for every client asked, in all rounds."""
+        """What the downlink would cost as float32: the model for every client asked."""
+        return self._float32("accepted", "dropped", "missing")
+
+    @cached_property
+    def float32_uplink_bytes(self) -> float | None:
+        """What the uplink would cost as float32: an update of every client that sent one."""
+        return self._float32("accepted", "dropped")
+
+    def _float32(self, *kinds: str) -> float | None:
         num_weights = self.config.get("num_weights")
         if num_weights is None:
             return None
-        asked = sum(
-            float(np.nan_to_num(self.series(key)).sum())
-            for key in ("accepted", "dropped", "missing")
-        )
-        return 4.0 * float(num_weights) * asked
+        clients = sum(float(np.nansum(self.series(kind))) for kind in kinds)
+        return 4.0 * float(num_weights) * clients
 
     @cached_property
     def accuracies(self) -> Series:
@@ -115,16 +120,16 @@ class Run:
 
     @property
     def diverged(self) -> bool:
-        """Tell whether the losses left all bounds, or the last round had no update to use."""
-        seen = [
+        """Tell whether the run says so or a loss left all bounds."""
+        losses = [
             entry[key]
             for entry in self.metrics
             for key in ("train_loss", "test_loss")
             if entry.get(key) is not None
         ]
-        losses = np.array(seen, np.float64)
-        nobody = bool(self.metrics) and self.metrics[-1].get("accepted") == 0
-        return nobody or bool(np.any(~(np.abs(losses) < DIVERGED_LOSS)))
+        return any(entry.get("diverged") for entry in self.metrics) or not all(
+            abs(loss) < DIVERGED_LOSS for loss in losses
+        )
 
 
 @dataclass(frozen=True)
