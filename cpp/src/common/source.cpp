@@ -118,7 +118,10 @@ ValueRange value_range(const TensorView& tensor, int threads,
     std::int32_t hi = INT32_MIN;
   };
   std::vector<Keys> found(num_workers(stripes, threads));
-  parallel_for(stripes, threads, [&](std::size_t stripe, int worker) {
+  // From the end: it was written last and may still be in the caches, and leaves the beginning
+  // there for the pass that follows.
+  parallel_for(stripes, threads, [&](std::size_t index, int worker) {
+    const std::size_t stripe = stripes - 1 - index;
     float scratch[kPiece];
     Keys keys = found[worker];
     const std::size_t end = std::min(tensor.size, (stripe + 1) * kStripe);

@@ -27,7 +27,7 @@ class BytesSearch {
       : request_(request),
         tensor_(request.tensor),
         sample_(sample),
-        coarse_sample_(sample.view(), kCoarseSampleSize),
+        coarse_sample_(sample.view(), kCoarseSampleSize, false),
         range_(range),
         options_(request.options),
         tolerance_(

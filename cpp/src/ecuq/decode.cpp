@@ -30,17 +30,14 @@ constexpr std::size_t kOutlierPiece = 64;  // outliers restored at a time
 // So many values are quicker to look up than to compute.
 constexpr std::size_t kFewLevels = 16;
 
-// Blocks that one worker decodes in a row: all but the last are reconstructed while the next one's
-// code words are decoded. Fewer where there would not be several runs for each worker.
-std::size_t run_length(std::size_t blocks, int threads) {
-  const std::size_t share = blocks / (4 * static_cast<std::size_t>(num_workers(blocks, threads)));
-  return std::min<std::size_t>(8, std::max<std::size_t>(1, share));
-}
-
 bool is_half(DType dtype) { return item_size(dtype) == 2; }
 
+// What one worker keeps from block to block.
 struct DecodeScratch {
   std::vector<std::uint8_t> coded[2];  // of the block that is decoded, and of the one before
+  bool second = false;                 // which of them is next
+  std::optional<std::size_t> open;     // the block before, while it is not complete, ...
+  Reconstruction rest{};               // ... and what is left of it
   std::vector<std::uint8_t> packed;
   std::vector<std::uint32_t> raw;
   std::vector<float> values;
@@ -76,26 +73,31 @@ class BlockDecoder {
     }
   }
 
-  // Decodes blocks [first, last).
-  void decode(std::size_t first, std::size_t last, const MutableTensorView& out,
-              DecodeScratch* scratch) const {
-    Reconstruction before{};  // of the block before, while it is not complete
-    for (std::size_t block = first; block < last; ++block) {
-      const std::size_t length = block_length(frame_.size, block);
-      std::vector<std::uint8_t>& coded = scratch->coded[block % 2];
-      if (coded.empty()) coded.resize(std::min(frame_.size, kBlockSize) + kMaxTuple);
-      const std::uint8_t* rest = decode_streams(block, length, coded.data(), &before);
-      if (block > first) complete(block - 1, &before, out, *scratch);
-      if (is_direct_ && header_.layout.raw_bits == 0) {
-        before = levels_;
-        before.coded = coded.data();
-        before.out = static_cast<float*>(out.data) + block_begin(block) - scratch->origin;
-        before.count = length;
-      } else {
-        reconstruct(block, length, coded.data(), rest, out, scratch);
-      }
+  // Decodes the code words of a block, while the values of the worker's block before are written.
+  void decode(std::size_t block, const MutableTensorView& out, DecodeScratch* scratch) const {
+    const std::size_t length = block_length(frame_.size, block);
+    std::vector<std::uint8_t>& coded = scratch->coded[scratch->second];
+    scratch->second = !scratch->second;
+    if (coded.empty()) coded.resize(std::min(frame_.size, kBlockSize) + kMaxTuple);
+    const std::uint8_t* rest = decode_streams(block, length, coded.data(), &scratch->rest);
+    complete(out, scratch);
+    scratch->open = block;
+    if (is_direct_ && header_.layout.raw_bits == 0) {
+      scratch->rest = levels_;
+      scratch->rest.coded = coded.data();
+      scratch->rest.out = static_cast<float*>(out.data) + block_begin(block) - scratch->origin;
+      scratch->rest.count = length;
+    } else {
+      reconstruct(block, length, coded.data(), rest, out, scratch);
     }
-    complete(last - 1, &before, out, *scratch);
+  }
+
+  // Writes what is left of the worker's last block: its values, then its outliers.
+  void complete(const MutableTensorView& out, DecodeScratch* scratch) const {
+    if (!scratch->open) return;
+    if (scratch->rest.count > 0) kernels().reconstruct(&scratch->rest);
+    if (header_.has_outliers) restore_outliers(*scratch->open, out, scratch->origin);
+    scratch->open.reset();
   }
 
  private:
@@ -184,13 +186,6 @@ class BlockDecoder {
     }
   }
 
-  // Writes what is left of a block's values, then its outliers.
-  void complete(std::size_t block, Reconstruction* values, const MutableTensorView& out,
-                const DecodeScratch& scratch) const {
-    if (values->count > 0) kernels().reconstruct(values);
-    if (header_.has_outliers) restore_outliers(block, out, scratch.origin);
-  }
-
   void restore_outliers(std::size_t block, const MutableTensorView& out, std::size_t origin) const {
     const std::size_t length = block_length(frame_.size, block);
     const WindowParams window = header_.layout.window();
@@ -263,13 +258,12 @@ void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) 
   if (frame.size == 0) return;
   const BlockDecoder decoder(frame, header, out.dtype, frame.size >= kMinPastCaches);
   const std::size_t blocks = num_blocks(frame.size);
-  const std::size_t length = run_length(blocks, threads);
-  const std::size_t runs = divide_up(blocks, length);
-  std::vector<DecodeScratch> scratch(num_workers(runs, threads));
-  parallel_for(runs, threads, [&](std::size_t run, int worker) {
-    const std::size_t last = std::min((run + 1) * length, blocks);
-    decoder.decode(run * length, last, out, &scratch[worker]);
+  std::vector<DecodeScratch> scratch(num_workers(blocks, threads));
+  parallel_for(blocks, threads, [&](std::size_t block, int worker) {
+    decoder.decode(block, out, &scratch[worker]);
   });
+  parallel_for(scratch.size(), threads,
+               [&](std::size_t worker, int) { decoder.complete(out, &scratch[worker]); });
 }
 
 void ecuq_decode_pieces(const Frame& frame, int threads, const UsePiece& use) {
@@ -288,8 +282,9 @@ void ecuq_decode_pieces(const Frame& frame, int threads, const UsePiece& use) {
     const std::size_t length = block_length(frame.size, block);
     worker.values.resize(std::min(frame.size, kBlockSize));
     worker.scratch.origin = block_begin(block);
-    decoder.decode(block, block + 1, {worker.values.data(), length, DType::kFloat32},
-                   &worker.scratch);
+    const MutableTensorView values{worker.values.data(), length, DType::kFloat32};
+    decoder.decode(block, values, &worker.scratch);
+    decoder.complete(values, &worker.scratch);
     use(block_begin(block), worker.values.data(), length, index);
   });
 }

@@ -36,7 +36,8 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   const int threads = options.threads;
   // 1. The range and a sample; a constant needs no levels but itself (a mixture of -0 and +0
   // becomes +0).
-  Sample sample(tensor, sample_size(tensor.size));
+  const bool compares = options.budget == Budget::kBytes;
+  Sample sample(tensor, sample_size(tensor.size), compares);
   const ValueRange range = value_range(
       tensor, threads, [&](std::size_t begin, std::size_t end) { sample.gather(begin, end); });
   if (range.x_min == range.x_max) {

@@ -25,18 +25,21 @@ constexpr std::uint64_t kSampleKey = 2;  // any constant: bytes must not depend 
 
 }  // namespace
 
-Sample::Sample(const TensorView& tensor, std::size_t max_size)
-    : tensor_(tensor), size_(tensor.size), is_whole_(tensor.size <= max_size) {
+Sample::Sample(const TensorView& tensor, std::size_t max_size, bool compares)
+    : tensor_(tensor),
+      size_(tensor.size),
+      is_whole_(tensor.size <= max_size),
+      compares_(compares && !is_whole_) {
   if (is_whole_) {
-    if (tensor.dtype != DType::kFloat32) storage_.resize(size_);
-    values_ = load_values(tensor, 0, size_, storage_.data());
+    if (tensor.dtype != DType::kFloat32) storage_.reset(new float[size_]);
+    values_ = load_values(tensor, 0, size_, storage_.get());
     return;
   }
   num_runs_ = max_size / kRunLength;
   size_ = num_runs_ * kRunLength;
-  storage_.resize(size_);
-  values_ = storage_.data();
-  choose_deviation();
+  storage_.reset(new float[size_]);
+  values_ = storage_.get();
+  if (compares_) choose_deviation();
 }
 
 // The middle and the median deviation of a few values.
@@ -70,7 +73,7 @@ void Sample::sum_deviations(std::size_t begin, std::size_t end) {
 
 void Sample::gather(std::size_t begin, std::size_t end) {
   if (is_whole_) return;
-  sum_deviations(begin, end);
+  if (compares_) sum_deviations(begin, end);
   const std::size_t width = tensor_.size / num_runs_;
   const std::size_t rest = tensor_.size % num_runs_;
   const auto part_begin = [&](std::size_t run) { return run * width + run * rest / num_runs_; };
@@ -110,7 +113,7 @@ void Sample::compare_deviations() {
 }
 
 void Sample::finish() {
-  if (!is_whole_) compare_deviations();
+  if (compares_) compare_deviations();
   const std::size_t stride = std::max<std::size_t>(1, size_ / kMaxSorted);
   for (std::size_t i = 0; i < size_; i += stride) sorted_.push_back(values_[i]);
   std::sort(sorted_.begin(), sorted_.end());

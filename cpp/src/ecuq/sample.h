@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "docofl/tensor.h"
@@ -13,13 +14,14 @@ namespace docofl {
 // neighbours and parts of different spread are represented), or all values where there are not many
 // more.
 //
-// It also compares itself with the tensor: the mean deviation from the middle is cheap to take over
-// much more of the tensor than is sampled, and a value's code word grows almost linearly with it.
+// It can also compare itself with the tensor: the mean deviation from the middle is cheap to take
+// over much more of the tensor than is sampled, and a value's code word grows almost linearly with
+// it.
 class Sample {
  public:
   // At most about `max_size` values, still to be gathered. A float32 tensor that is taken whole is
   // not copied. The tensor must outlive the sample.
-  Sample(const TensorView& tensor, std::size_t max_size);
+  Sample(const TensorView& tensor, std::size_t max_size, bool compares);
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
 
@@ -36,7 +38,7 @@ class Sample {
   TensorView view() const { return {values_, size_, DType::kFloat32}; }
 
   // How values deviate from the middle: the mean of much of the tensor less the sample's own, and
-  // the sample's variance. All zero where the sample is the whole tensor.
+  // the sample's variance. All zero where the sample is the whole tensor or not compared.
   const DeviationParams& deviation() const { return deviation_; }
   double deviation_excess() const { return deviation_excess_; }
   double deviation_variance() const { return deviation_variance_; }
@@ -54,7 +56,8 @@ class Sample {
   const float* values_ = nullptr;
   std::size_t size_ = 0;
   bool is_whole_ = false;
-  std::vector<float> storage_;
+  bool compares_ = false;
+  std::unique_ptr<float[]> storage_;  // not cleared: gathering threads are the first to touch it
   DeviationParams deviation_{};
   double deviation_excess_ = 0;
   double deviation_variance_ = 0;

@@ -168,6 +168,7 @@ struct ValueLanes<double> {
 // Values are written in groups. With `past_caches`, stores bypass the caches and need not read the
 // lines that they fill, which halves the traffic of a large output.
 constexpr std::size_t kGroup = 32;
+constexpr std::size_t kLineBytes = 64;
 
 template <class Lanes, std::size_t kGroupBytes, std::size_t kGroupsPerRound>
 class GroupWriter {
@@ -282,11 +283,14 @@ struct LongTableLanes : GroupWriter<LongTableLanes, kGroup, 2> {
 
 void reconstruct_some(Reconstruction* work, std::size_t n);
 
-// Calls use(lanes) with the lanes for `work`, its output aligned as `past_caches` needs it.
+// Calls use(lanes) with the lanes for `work`, its output aligned as `past_caches` needs it: groups
+// are whole cache lines then. A line that is written past the caches in two parts, with other
+// stores in between, goes to the memory twice.
 template <class Use>
 void with_lanes(Reconstruction* work, const Use& use) {
   if (work->past_caches) {
-    const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(work->out)) % 32 / sizeof(float);
+    const std::size_t head =
+        (0 - reinterpret_cast<std::uintptr_t>(work->out)) % kLineBytes / sizeof(float);
     if (work->pairs && head % 2 != 0) {
       work->past_caches = false;  // a pair would be split
     } else {
