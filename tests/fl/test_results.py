@@ -1,0 +1,97 @@
+"""What is claimed of accuracy holds in the committed tables (benchmarks/results)."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+SEEDS = {"0", "1", "2"}
+
+Table = dict[str, list[dict[str, str]]]
+
+
+def table(name: str) -> Table:
+    """Return the rows of a table by label."""
+    rows: Table = defaultdict(list)
+    with (RESULTS / f"{name}.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            rows[row["label"]].append(row)
+    return rows
+
+
+def mean(rows: list[dict[str, str]], column: str = "final_accuracy") -> float:
+    return float(np.mean([float(row[column]) for row in rows]))
+
+
+def test_emnist_keeps_up_with_federated_averaging() -> None:
+    """600 rounds, three paired seeds, the mean of the last four evaluations."""
+    rows = table("emnist")
+    assert all({row["seed"] for row in found} == SEEDS for found in rows.values())
+    fedavg = mean(rows["fedavg"])
+    assert fedavg >= 0.82
+    assert mean(rows["4,4,3"]) >= fedavg - 0.005
+    assert mean(rows["2,2,3"]) >= fedavg - 0.006
+
+
+def test_emnist_uses_a_fraction_of_the_bytes() -> None:
+    row = table("emnist")["2,2,3"][0]
+    assert float(row["float32_bytes"]) / float(row["online_bytes"]) >= 15
+    assert float(row["float32_bytes"]) / float(row["downlink_bytes"]) >= 7.5
+
+
+def test_an_anchor_and_a_bit_are_better_than_one_bit_of_the_weights() -> None:
+    """At round 400; both send one bit a coordinate in the round."""
+    rows = table("emnist-direct")
+    assert all({row["seed"] for row in found} == SEEDS for found in rows.values())
+    assert mean(rows["2,1,3"]) >= mean(rows["direct:1,3"]) + 0.02
+
+
+def test_corrections_are_worth_more_than_five_points() -> None:
+    """At round 200, for the configuration with the same anchors."""
+    rows = table("correction")
+    assert mean(rows["anchor:2,3"]) <= mean(rows["2,2,3"]) - 0.05
+
+
+def test_rho_falls_with_the_anchors_budget() -> None:
+    """In rounds 20 to 59."""
+    rows = table("rho")
+    ratios = [mean(rows[f"{bits},2,3"], "rho") for bits in (2, 3, 4, 8)]
+    assert all(more > less for more, less in pairwise(ratios))
+    assert ratios[2] <= 1.2
+    assert ratios[3] == pytest.approx(1, abs=0.02)
+
+
+def test_adaptive_budgets_save_a_sixth_of_the_downlink() -> None:
+    rows = table("adaptive")
+    assert all({row["seed"] for row in found} == SEEDS for found in rows.values())
+    fixed, adaptive = rows["4,4,3"], rows["adaptive"]
+    assert mean(adaptive) >= mean(fixed) - 0.005
+    assert mean(adaptive, "downlink_bytes") <= 0.85 * mean(fixed, "downlink_bytes")
+    assert mean(rows["2,2,3"], "last_rho") > 3 * mean(adaptive, "last_rho")
+
+
+def test_old_anchors_hurt_where_corrections_are_coarse() -> None:
+    rows = table("kv")
+    young, old = "K=10 V=3", "K=50 V=10"
+    assert mean(rows[f"{old} 2,0.5,3"], "final_train_accuracy") < mean(
+        rows[f"{young} 2,0.5,3"], "final_train_accuracy"
+    )
+    loss = {
+        codec: mean(rows[f"{young} {codec}"]) - mean(rows[f"{old} {codec}"])
+        for codec in ("2,2,3", "2,0.5,3")
+    }
+    assert loss["2,0.5,3"] > loss["2,2,3"]
+
+
+def test_order_of_the_downlinks_with_error_feedback() -> None:
+    """As in the appendix: 1 bit is worst, 2 bits next; 3 bits and DoCoFL (2,1) near exact."""
+    rows = {label: mean(found) for label, found in table("ef21").items()}
+    assert rows["EDEN, 1 bit"] < rows["EDEN, 2 bits"] < rows["exact"]
+    assert rows["DoCoFL (2,1)"] > rows["EDEN, 2 bits"]
+    assert rows["DoCoFL (2,1)"] > rows["EDEN, 3 bits"] - 0.02
