@@ -296,3 +296,12 @@ def test_many_rounds_become_running_means(tmp_path: Path) -> None:
     assert len(y) == 600
     assert np.abs(np.diff(y)).mean() < 0.3 * np.abs(np.diff(raw)).mean()
     assert y[300] == pytest.approx(raw[295:306].mean())
+
+
+def test_a_peak_does_not_spread_on_a_logarithmic_axis(tmp_path: Path) -> None:
+    metrics = make_metrics(600)
+    metrics[300]["rho"] = 1e6
+    run = read_run(write_run(tmp_path / "a", metrics, label="x"))
+    _, y = drawn_lines([run], "rho")["x"]
+    raw = run.series("rho")
+    assert y[298] == pytest.approx(np.exp(np.log(raw[293:304]).mean()))

@@ -259,7 +259,8 @@ def _draw(panel: Panel, axis: Axes, groups: Sequence[Group]) -> dict[str, Line2D
     for number, (x, low, mean, high) in summaries.items():
         style = look(number)
         if x.size > MAX_RAW and not panel.steps:
-            low, mean, high = (_running_mean(series) for series in (low, mean, high))
+            smooth = _running_ratio if axis.get_yscale() == "log" else _running_mean
+            low, mean, high = (smooth(series) for series in (low, mean, high))
         if len(found[number]) > 1:
             axis.fill_between(x, low, high, color=style.colour, alpha=0.15, linewidth=0)
         (lines[groups[number].label],) = axis.plot(
@@ -310,6 +311,12 @@ def _running_mean(values: Series) -> Series:
     at = np.arange(values.size)
     low, high = np.maximum(at - reach, 0), np.minimum(at + reach + 1, values.size)
     means: Series = (sums[high] - sums[low]) / (high - low)
+    return means
+
+
+def _running_ratio(values: Series) -> Series:
+    """Return running means for a logarithmic axis: geometric ones."""
+    means: Series = np.exp(_running_mean(np.log(values)))
     return means
 
 

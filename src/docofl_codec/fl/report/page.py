@@ -62,8 +62,8 @@ NOTE = (
     "Accuracies are on the test set; several seeds as mean ± half of what lies between the least "
     "and the largest. “Last four” is the mean of the last four evaluations. Bytes are counted from "
     "frames, over all clients and rounds. Ratios are to float32, four bytes a weight: the whole "
-    "model for each client asked, an update of each that sent one; online counts corrections, "
-    "downlink anchors and corrections. "
+    "model for each client asked, an update of each that sent one; online counts corrections and "
+    "anchors fetched in the round itself, downlink all anchors and corrections. "
     "“A round” is the mean time that a round took to compute. Curves of many rounds are running "
     "means; bands reach from the least to the largest seed."
 )
@@ -118,8 +118,14 @@ def _row(kind: str, label: str, runs: Sequence[Run]) -> str:
         format_spread([float(one[-4:].mean()) for one in judged]),
         *_ratios(runs),
         *(
-            format_bytes(_mean([float(np.nansum(run.series(key))) for run in runs]))
-            for key in ("anchor_bytes", "correction_bytes", "update_bytes")
+            format_bytes(
+                _mean([float(np.nansum([run.series(key) for key in keys])) for run in runs])
+            )
+            for keys in (
+                ("anchor_bytes", "late_anchor_bytes"),
+                ("correction_bytes",),
+                ("update_bytes",),
+            )
         ),
         _seconds(runs),
     ]
