@@ -210,13 +210,13 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{config.task}, {config.label or config.codec}, seed {config.seed}: {result.status}")
         final, best = format_percent(result.final_accuracy), format_percent(result.best_accuracy)
         print(f"test accuracy: {final} (best {best})")
-        clients = max(ledger.num_frames("update"), 1)
-        plain = 4 * ledger.model_size * clients
-        for name, size in (
-            ("downlink in rounds", ledger.online_downlink),
-            ("downlink in all", ledger.downlink),
-            ("uplink", ledger.total("update")),
+        asked = sum(metrics.get("asked", 0) for metrics in result.metrics)
+        for name, size, models in (
+            ("downlink in rounds", ledger.online_downlink, asked),
+            ("downlink in all", ledger.downlink, asked),
+            ("uplink", ledger.total("update"), ledger.num_frames("update")),
         ):
+            plain = 4 * ledger.model_size * models
             ratio = f", {plain / size:.1f} x fewer than float32" if size else ""
             print(f"{name}: {format_bytes(size)}{ratio}")
     return DIVERGED if result.status == "diverged" else 0
@@ -283,8 +283,12 @@ def _print_rows(title: str, rows: Sequence[Row]) -> None:
     cells = []
     for row in rows:
         line = [row.label, format_spread(row.final), format_spread(row.best)]
-        for size in (row.online_bytes, row.downlink_bytes, row.uplink_bytes):
-            line += [format_bytes(size), format_ratio(row.float32_bytes, size)]
+        for size, plain in (
+            (row.online_bytes, row.float32_bytes),
+            (row.downlink_bytes, row.float32_bytes),
+            (row.uplink_bytes, row.float32_uplink_bytes),
+        ):
+            line += [format_bytes(size), format_ratio(plain, size)]
         if row.diverged:
             line[0] += f" ({row.diverged} diverged)"
         cells.append(line)

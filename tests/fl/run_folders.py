@@ -34,6 +34,7 @@ def make_metrics(
         entry: dict[str, Any] = {
             "round": t,
             "seconds": 0.3 + 0.02 * random.random(),
+            "asked": CLIENTS,
             "accepted": CLIENTS,
             "dropped": 0,
             "train_loss": 3.8 * (1 - 0.8 * progress) * random.uniform(0.9, 1.1),

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -43,8 +49,39 @@ def test_a_comparison(tmp_path: Path) -> None:
 def test_an_error_in_a_run_ends_the_comparison(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="per_round"):
         compare(RunConfig(num_clients=3, per_round=4, rounds=2), ["fedavg"], [0, 1], tmp_path)
-    with pytest.raises(InvalidInputError, match="no codecs"):
+    with pytest.raises(InvalidInputError, match="codecs: found none"):
         compare(BASE, [], [0], tmp_path)
+    with pytest.raises(InvalidInputError, match="seeds: found none"):
+        compare(BASE, ["fedavg"], [], tmp_path)
+    with pytest.raises(InvalidInputError, match="expected different names"):
+        compare(BASE, ["fedavg", "fedavg"], [0], tmp_path)
+
+
+def test_ctrl_c_ends_all_runs(tmp_path: Path) -> None:
+    command = ["compare", "digits", "--rounds", "100000", "--codecs", "fedavg", "2,2,3", "4,4,3"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "docofl_codec.cli", *command, "--jobs", "1", "--out", str(tmp_path)],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    first = tmp_path / "fedavg-s0" / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (first.exists() and first.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped" in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["fedavg-s0"]
+
+
+def test_bytes_of_federated_averaging_are_those_of_float32(tmp_path: Path) -> None:
+    """Whoever vanishes or is late."""
+    base = dataclasses.replace(BASE, dropout=0.3, delayed=0.5, max_delay=2)
+    (row,) = compare(base, ["fedavg"], [0], tmp_path)
+    assert row.online_bytes == pytest.approx(row.float32_bytes, rel=0.01)
+    assert row.uplink_bytes == pytest.approx(row.float32_uplink_bytes, rel=0.01)
 
 
 def test_folders_are_those_of_label_and_seed(tmp_path: Path) -> None:

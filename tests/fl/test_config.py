@@ -50,6 +50,12 @@ def test_numbers_default_to_the_tasks() -> None:
     assert (whole["rounds"], whole["per_round"], whole["label"]) == (600, 5, "2,2,3")
 
 
+def test_adaptive_optimizers_have_their_own_learning_rate() -> None:
+    assert RunConfig(server_optimizer="adam").settings().server_lr == 0.01
+    assert RunConfig(server_optimizer="adam", server_lr=0.5).settings().server_lr == 0.5
+    assert RunConfig().settings().server_lr == 1
+
+
 def test_a_file_has_the_same_keys(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text('task = "digits"\ncodec = "4,4,3"\nclient_lr = 1\nef21 = true\n')
@@ -72,6 +78,14 @@ def test_a_file_has_the_same_keys(tmp_path: Path) -> None:
         ({"client_optimizer": "lion"}, "client_optimizer: found 'lion', expected sgd or adam"),
         ({"dropout": 2}, "dropout: found 2"),
         ({"delayed": 0.5}, "delayed: found without max_delay"),
+        ({"adaptive_error": 0.1}, "adaptive_error: found without adaptive_rho"),
+        ({"weak_link": "1/1"}, "weak_link: found without strong_link"),
+        ({"batch_size": 0}, "batch_size: found 0"),
+        ({"local_epochs": 0}, "local_epochs: found 0"),
+        ({"seed": -1}, "seed: found -1"),
+        ({"quorum": 100}, "quorum: found 100, expected at most 10"),
+        ({"codec": "2,100,3"}, "bits"),
+        ({"server_optimizer": "adam", "weight_decay": 0.1}, "weight_decay: found with adam"),
     ],
 )
 def test_bad_values(values: dict[str, Any], message: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from docofl_codec import InvalidInputError, fl
 from docofl_codec.fl.runner import CHECKPOINT, CONFIG, METRICS, RESULT, Runner
+from docofl_codec.framework import CheckpointError
 from tests.fl.files import write_emnist_part
 
 SHORT: dict[str, Any] = {"rounds": 8, "eval_every": 4, "num_clients": 12, "per_round": 4}
@@ -63,7 +64,7 @@ def test_a_seed_fixes_a_run_and_runs_of_a_seed_are_paired() -> None:
 
 RUNS: list[dict[str, Any]] = [
     {},
-    {"codec": "fedavg", "server_optimizer": "adam", "server_lr": 0.01},
+    {"codec": "fedavg", "server_optimizer": "adam"},
     {"ef21": True, "codec": "2,1,1"},
     {"delayed": 0.5, "max_delay": 2, "dropout": 0.2},
     {"adaptive_rho": 1.5, "adaptive_error": 0.1},
@@ -116,7 +117,35 @@ def test_a_run_that_diverges_is_reported(tmp_path: Path) -> None:
     assert result.rounds < 30
     assert result.metrics[-1]["diverged"]
     assert json.loads((tmp_path / RESULT).read_text())["status"] == "diverged"
-    assert fl.run(config, tmp_path).status == "diverged"
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    again = fl.run(config, tmp_path)
+    assert again.summary() == result.summary()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_norm_limit_that_drops_everybody_is_no_divergence() -> None:
+    result = fl.run(short(max_update_norm=1e-9))
+    assert result.status == "finished"
+    assert all(m["dropped"] == 4 and m["accepted"] == 0 for m in result.metrics)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        (METRICS, "[1]\n", InvalidInputError),
+        (METRICS, "{}\n", InvalidInputError),
+        (METRICS, "", CheckpointError),
+        (CONFIG, "[]", InvalidInputError),
+        (CONFIG, "{", InvalidInputError),
+    ],
+)
+def test_a_folder_that_was_edited_is_refused(
+    tmp_path: Path, name: str, content: str, error: type[Exception]
+) -> None:
+    fl.run(short(rounds=2, checkpoint_every=1), tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(error, match=name):
+        fl.run(short(rounds=2, checkpoint_every=1), tmp_path)
 
 
 def test_dropouts_are_missing_and_the_others_go_on() -> None:

@@ -64,6 +64,7 @@ def test_corrections_follow_their_own_target_if_there_is_one() -> None:
     "options",
     [
         {"rho": 1},
+        {"largest_step": np.nan},
         {"error": 0},
         {"anchor_bits": (3, 2)},
         {"correction_bits": (0, 2)},
@@ -74,6 +75,15 @@ def test_corrections_follow_their_own_target_if_there_is_one() -> None:
 def test_bad_options(options: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(options))):
         AdaptiveBudgets(**options)  # type: ignore[arg-type]
+
+
+def test_codecs_that_cannot_take_the_budgets_are_refused_at_once() -> None:
+    process = UniformParticipation(2, 2)
+    too_much = AdaptiveBudgets(error=0.1, correction_bits=(0.5, 20))
+    with pytest.raises(InvalidInputError, match="bits"):
+        Server(np.zeros(5), process, budgets=too_much)
+    with pytest.raises(InvalidInputError, match="Identity"):
+        Server(np.zeros(5), process, anchor_codec=Identity(), budgets=AdaptiveBudgets())
 
 
 def test_codecs_with_another_budget() -> None:

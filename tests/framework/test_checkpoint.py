@@ -22,6 +22,7 @@ from docofl_codec.framework import (
     AdaptiveBudgets,
     CheckpointError,
     Loop,
+    ProtocolError,
     Server,
     UniformParticipation,
     Yogi,
@@ -99,7 +100,8 @@ def test_a_damaged_file_is_refused_and_the_previous_one_used(tmp_path: Path) -> 
         resumed = new_loop()
         assert load_checkpoint(path, resumed) == previous_path(path)
         assert resumed.server.round == 1
-    path.unlink()  # as if the process had died between the two renames
+        assert (tmp_path / "run.ckpt.damaged").read_bytes() == damaged
+    assert not path.exists()  # as if the process had died between the two renames
     assert load_checkpoint(path, new_loop()) == previous_path(path)
     previous_path(path).unlink()
     with pytest.raises(CheckpointError):
@@ -161,6 +163,14 @@ def test_a_file_with_a_right_checksum_and_wrong_content_is_refused(tmp_path: Pat
         lambda m: m["state"].update(holding=[[1]]),
         lambda m: m["state"]["server"].update(optimizer=None),
         lambda m: m["state"]["server"]["anchors"]["anchors"][0].update(surprise=1),
+        lambda m: m["state"]["server"].update(feedback=3),
+        lambda m: m["state"]["server"].update(optimizer={"velocity": 3}),
+        lambda m: m["state"]["server"].update(optimizer={"velocity": []}),
+        lambda m: m["state"]["server"].update(round=-5),
+        lambda m: m["state"]["server"]["anchors"]["anchors"][0].update(frame="x"),
+        lambda m: m["state"].update(memories=[[0, 3]]),
+        lambda m: m.update(config=[]),
+        lambda m: m["sizes"].__setitem__(0, float("inf")),
     ]
     for change in changes:
         forge(change)
@@ -171,6 +181,64 @@ def test_a_file_with_a_right_checksum_and_wrong_content_is_refused(tmp_path: Pat
         untouched.step()
     forge(lambda _: None)
     assert load_checkpoint(path, new_loop()) == path
+
+
+def test_a_damaged_file_never_becomes_the_previous_one(tmp_path: Path) -> None:
+    path = tmp_path / "run.ckpt"
+    loop = new_loop()
+    save_checkpoint(path, loop)
+    loop.step()
+    save_checkpoint(path, loop)
+    path.write_bytes(path.read_bytes()[:-1])
+    resumed = new_loop()
+    load_checkpoint(path, resumed)
+    resumed.step()
+    save_checkpoint(path, resumed)
+    path.unlink()  # the process dies between the two renames of the next save
+    assert load_checkpoint(path, new_loop()) == previous_path(path)
+
+
+def test_a_server_without_a_loop_is_saved_too(tmp_path: Path) -> None:
+    loop = new_loop()
+    loop.step()
+    save_checkpoint(tmp_path / "server.ckpt", loop.server)
+    other = new_loop().server
+    load_checkpoint(tmp_path / "server.ckpt", other)
+    assert other.round == 1
+    assert other.weights.tobytes() == loop.server.weights.tobytes()
+
+
+def test_no_checkpoint_inside_a_round(tmp_path: Path) -> None:
+    loop = new_loop()
+    client = min(loop.server.participation.participants(0))
+    loop.server.drop(client)
+    with pytest.raises(ProtocolError, match="found begun"):
+        save_checkpoint(tmp_path / "run.ckpt", loop)
+    assert not list(tmp_path.iterdir())
+
+
+class OwnProcess:
+    """Without a repr of its own, and with NumPy's integers."""
+
+    def participants(self, round_number: int) -> dict[int, int]:
+        return dict.fromkeys(np.arange(3), round_number)
+
+
+def test_own_processes_and_numpys_numbers_resume(tmp_path: Path) -> None:
+    def make() -> Loop:
+        server = Server(
+            np.zeros(SIZE),
+            OwnProcess(),
+            seed=np.int64(3),
+            deploy_every=np.int64(2),
+            max_update_norm=np.float32(1e9),
+        )
+        return Loop(server, noisy_step)
+
+    loop = make()
+    loop.step()
+    save_checkpoint(tmp_path / "run.ckpt", loop)
+    load_checkpoint(tmp_path / "run.ckpt", make())
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from docofl_codec import Ecuq, Eden, Identity
 from docofl_codec.framework import Client, Estimation, Loop, Server, UniformParticipation
 from docofl_codec.framework import diagnostics as module
-from docofl_codec.framework.diagnostics import CoordinateSample, drift_of
+from docofl_codec.framework.diagnostics import CoordinateSample, EstimationErrors, drift_of
 from docofl_codec.framework.vectors import squared_norm
 from tests.framework.problems import Floats, noisy_step
 
@@ -90,6 +90,21 @@ def test_small_models_are_sampled_whole() -> None:
     assert not np.shares_memory(taken, values)
 
 
+def test_a_correction_of_zeros_does_not_hide_the_others() -> None:
+    class Mixed:
+        """Client 0 is told in the round, client 1 three rounds ahead."""
+
+        def participants(self, round_number: int) -> dict[int, int]:
+            return {0: round_number, 1: max(0, round_number - 3)}
+
+    server = Server(np.zeros(SIZE), Mixed(), anchor_codec=Identity(), deploy_every=5)
+    loop = Loop(server, lambda _c, t, w: np.random.default_rng(t).normal(size=w.size))
+    reports = [loop.step() for _ in range(6)]
+    assert reports[5].estimation.error == pytest.approx(
+        0.571 * reports[5].estimation.correction_norm ** 2, rel=0.05
+    )
+
+
 def test_no_ratio_without_drift() -> None:
     assert Estimation().rho is None
     server = Server(np.ones(100), UniformParticipation(2, 2), correction_codec=Identity())
@@ -122,6 +137,17 @@ def test_diagnostics_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Server, name, call)
 
     timed("_distances")
+    measure = EstimationErrors.measure
+
+    def timed_measure(*args: object) -> None:
+        nonlocal spent
+        start = time.perf_counter()
+        measure(*args)  # type: ignore[arg-type]
+        server.correction_codec.decode(frame)  # what the measurement needs besides
+        spent += time.perf_counter() - start
+
+    monkeypatch.setattr(EstimationErrors, "measure", timed_measure)
+    frame = server.correction_codec.encode(server.weights, seed=0)
     start = time.perf_counter()
     for client in range(clients):
         server.correction(0, client, 0)

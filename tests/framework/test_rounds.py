@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from docofl_codec.framework import (
     Adam,
     Client,
     DivergenceError,
+    Loop,
     ProtocolError,
     Server,
     ServerOptimizer,
@@ -266,6 +269,89 @@ def test_updates_too_large_to_be_added_up_are_dropped() -> None:
     assert server.finish_round().accepted == 1
 
 
+@pytest.mark.parametrize(
+    "upload",
+    [
+        Update(0, 0, None),  # type: ignore[arg-type]
+        Update(0, 0, 5),  # type: ignore[arg-type]
+        Update(0, "0", b""),  # type: ignore[arg-type]
+        Update(0, None, b""),  # type: ignore[arg-type]
+        Update([0], 0, b""),  # type: ignore[arg-type]
+        Update(True, 0, b""),
+        Update(0.0, 0, b""),  # type: ignore[arg-type]
+        Update(0, 0, b"", num_samples="5"),  # type: ignore[arg-type]
+        Update(10**5000, 0, b""),
+        Update(-1, -1, b""),
+        Update(0, 10**30, b""),
+    ],
+    ids=range(11),
+)
+def test_nothing_that_is_uploaded_raises(upload: Update) -> None:
+    server = exact_server(participation=UniformParticipation(3, 3), max_delay=3)
+    outcome = server.receive(upload)
+    assert not outcome.accepted
+    assert outcome.reason
+    assert server.finish_round().dropped == 1
+    json.dumps(server.ledger.state())
+
+
+def test_whatever_an_own_codec_raises_drops_the_upload() -> None:
+    class Raw:
+        def encode(self, tensor: Any, *, seed: int | None = None) -> bytes:  # noqa: ARG002
+            return np.asarray(tensor).tobytes()
+
+        def decode(self, blob: bytes, *, out: Any = None) -> Any:  # noqa: ARG002
+            return np.frombuffer(blob, dtype=np.float32)
+
+        def get_config(self) -> dict[str, Any]:
+            return {"codec": "raw"}
+
+    server = exact_server(participation=UniformParticipation(2, 2), update_codec=Raw())
+    assert not server.receive(Update(0, 0, b"abc")).accepted
+    assert server.receive(Update(1, 0, Raw().encode(GOAL))).accepted
+
+
+def test_bytes_of_strangers_are_booked_together() -> None:
+    server = exact_server(participation=UniformParticipation(3, 1))
+    for stranger in range(100, 200):
+        assert server.receive(Update(stranger, 0, b"12345")).reason == "not asked"
+    assert server.ledger.of_client(-1)["update"] == 500
+    assert server.ledger.of_client(100)["update"] == 0
+
+
+def test_threads_take_turns() -> None:
+    """Row 29 again: every client sends twice, from 32 threads at once."""
+    for codec in (Identity(), Eden(bits=8)):
+        server = exact_server(participation=UniformParticipation(16, 16), update_codec=codec)
+        frames = [codec.encode(np.full(SIZE, i, np.float32), seed=i) for i in range(16)]
+        with ThreadPoolExecutor(32) as pool:
+            uploads = [Update(i % 16, 0, frames[i % 16]) for i in range(32)]
+            outcomes = list(pool.map(server.receive, uploads))
+        assert sum(outcome.accepted for outcome in outcomes) == 16
+        server.finish_round()
+        assert np.allclose(server.weights, 7.5, atol=0.05)
+
+
+def test_a_failed_round_can_be_done_again() -> None:
+    server = exact_server(participation=UniformParticipation(4, 4), deploy_every=1, capacity=1)
+    has_failed = False
+
+    def train(client: int, t: int, weights: Floats) -> Floats:
+        nonlocal has_failed
+        if client == 2 and not has_failed:
+            has_failed = True
+            raise RuntimeError("out of battery")
+        return gradient_step(client, t, weights)
+
+    loop = Loop(server, train)
+    with pytest.raises(RuntimeError, match="battery"):
+        loop.step()
+    report = loop.step()
+    assert (report.round, report.accepted, report.dropped) == (0, 4, 0)
+    assert server.anchors.latest().id == 0
+    assert server.weights.tobytes() == federated_averaging(server, 1).tobytes()
+
+
 def test_a_step_that_diverges_is_reported_and_leaves_the_weights() -> None:
     server = exact_server(participation=UniformParticipation(1, 1), optimizer=SGD(lr=10))
     huge = Identity().encode(np.full(SIZE, 3e38, np.float32))
@@ -273,6 +359,8 @@ def test_a_step_that_diverges_is_reported_and_leaves_the_weights() -> None:
     with pytest.raises(DivergenceError, match="round 0"):
         server.finish_round()
     assert not server.weights.any()
+    with pytest.raises(ProtocolError, match="has diverged"):
+        server.deploy(0)
 
 
 def test_calls_out_of_turn() -> None:
@@ -307,6 +395,10 @@ def test_calls_out_of_turn() -> None:
         {"max_delay": -1},
         {"quorum": 0},
         {"capacity": 0},
+        {"max_lead": -1},
+        {"staleness_exponent": -5000.0},
+        {"staleness_exponent": 5000.0},
+        {"max_update_norm": float("nan")},
         {"downlink": "carrier pigeon"},
         {"error_feedback_clients": 0},
         {"error_feedback_clients": 20, "weighted": True},
@@ -317,6 +409,16 @@ def test_calls_out_of_turn() -> None:
 def test_bad_options(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(options))):
         exact_server(**options)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.ones(3, dtype=complex), np.ones(3, dtype=bool), ["a"], None, np.ma.masked_array([1.0])],
+    ids=repr,
+)
+def test_models_are_real_numbers(values: Any) -> None:
+    with pytest.raises(TypeError, match="weights: found"):
+        Server(values, UniformParticipation(2, 2))
 
 
 def test_torch_tensors_of_any_dtype_are_models_and_updates() -> None:

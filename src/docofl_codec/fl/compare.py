@@ -44,8 +44,8 @@ class Row:
         Test accuracies by seed; the final one is the mean of the last four evaluations.
     online_bytes, downlink_bytes, uplink_bytes : float
         Means over seeds: in rounds, in all, and updates.
-    float32_bytes : float
-        What one direction takes without compression.
+    float32_bytes, float32_uplink_bytes : float
+        What each direction takes without compression.
     diverged : int
         How many of the runs diverged.
     """
@@ -58,6 +58,7 @@ class Row:
     downlink_bytes: float
     uplink_bytes: float
     float32_bytes: float
+    float32_uplink_bytes: float
     diverged: int
 
 
@@ -85,9 +86,10 @@ def compare(
     processes, on_progress
         As for :func:`docofl_codec.fl.sweep.run_all`.
     """
-    if not codecs or not seeds:
-        raise InvalidInputError("compare: found no codecs or no seeds, expected both")
-    jobs = jobs_for([dataclasses.replace(base, codec=codec) for codec in codecs], seeds, Path(out))
+    if not codecs:
+        raise InvalidInputError("codecs: found none, expected at least one")
+    configs = [dataclasses.replace(base, codec=codec, label=codec) for codec in codecs]
+    jobs = jobs_for(configs, seeds, Path(out))
     run_all(jobs, processes=processes, on_progress=on_progress)
     rows = summarize([job.out for job in jobs])
     write_csv(rows, Path(out) / "table.csv")
@@ -96,6 +98,11 @@ def compare(
 
 def jobs_for(configs: Sequence[RunConfig], seeds: Sequence[int], out: Path) -> list[Job]:
     """Return a job for every configuration and seed, seed by seed."""
+    folders = [_folder(config.label or config.codec) for config in configs]
+    if len(set(folders)) < len(folders):
+        raise InvalidInputError(f"runs: found {', '.join(folders)}, expected different names")
+    if not seeds:
+        raise InvalidInputError("seeds: found none, expected at least one")
     return [
         Job(
             dataclasses.replace(config, seed=seed),
@@ -138,6 +145,7 @@ def _row(label: str, runs: Sequence[Run]) -> Row:
         downlink_bytes=float(np.mean([run.downlink_bytes[-1] for run in runs])),
         uplink_bytes=float(np.mean([run.uplink_bytes[-1] for run in runs])),
         float32_bytes=float(np.mean([run.float32_bytes or 0.0 for run in runs])),
+        float32_uplink_bytes=float(np.mean([run.float32_uplink_bytes or 0.0 for run in runs])),
         diverged=sum(run.diverged for run in runs),
     )
 

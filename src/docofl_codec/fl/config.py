@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from docofl_codec.codec import Codec, Ecuq, Eden, Identity, make_codec
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.fl.tasks import Settings, get_task
@@ -26,6 +28,29 @@ else:  # pragma: no cover
 __all__ = ["Codecs", "RunConfig", "parse_codecs", "read_config"]
 
 EXACT_BITS = 32.0
+ADAPTIVE = ("adam", "yogi", "adagrad")
+ADAPTIVE_LR = 0.01
+
+_LEAST = {
+    "seed": 0,
+    "rounds": 1,
+    "num_clients": 1,
+    "per_round": 1,
+    "batch_size": 1,
+    "local_epochs": 1,
+    "deploy_every": 1,
+    "capacity": 1,
+    "eval_every": 1,
+    "lead_min": 0,
+    "quorum": 1,
+    "threads": 1,
+    "checkpoint_every": 1,
+}
+_NEEDS = {
+    "delayed": "max_delay",
+    "weak_link": "strong_link",
+    "adaptive_error": "adaptive_rho",
+}
 
 
 @dataclass(frozen=True)
@@ -93,7 +118,7 @@ class RunConfig:
         paired: they differ by what their codecs do.
     lead_min, lead_max : int
         A client is told between so many rounds ahead of its own. By default from 1 to K (V - 1),
-        so that its anchor is between 1 and K V rounds old and still there.
+        so that its anchor is between 1 and K V rounds old and, with V > 1, still there.
     dropout : float
         The share of participants that vanish in their round.
     delayed, max_delay : float, int
@@ -106,7 +131,8 @@ class RunConfig:
         Targets of adaptive budgets; b_w stays within `anchor_bits_min` and `anchor_bits_max`, b_c
         within `correction_bits_min` and `correction_bits_max`.
     ef21 : bool
-        EF21-PP: clients remember their last update and send changes.
+        EF21-PP: clients remember their last update and send changes, with EDEN's least error in
+        place of its unbiased estimate, as the method needs a contraction.
     threads : int
         Of torch and of the codecs.
     checkpoint_every : int
@@ -161,18 +187,30 @@ class RunConfig:
         for name in ("dropout", "delayed", "weak_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInputError(f"{name}: found {getattr(self, name)}, expected 0 to 1")
-        for name in ("rounds", "per_round", "eval_every", "threads", "checkpoint_every"):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidInputError(f"{name}: found {value}, expected at least 1")
-        if self.delayed and not self.max_delay:
-            raise InvalidInputError("delayed: found without max_delay, expected both")
+            if value is not None and value < least:
+                raise InvalidInputError(f"{name}: found {value}, expected at least {least}")
+        for name, needed in _NEEDS.items():
+            if getattr(self, name) and not getattr(self, needed):
+                raise InvalidInputError(f"{name}: found without {needed}, expected both")
+        if self.server_optimizer in ADAPTIVE:
+            for name in ("server_momentum", "weight_decay"):
+                if getattr(self, name) is not None:
+                    raise InvalidInputError(
+                        f"{name}: found with {self.server_optimizer}, expected sgd"
+                    )
+        per_round = self.settings().per_round
+        if self.quorum > per_round:
+            raise InvalidInputError(f"quorum: found {self.quorum}, expected at most {per_round}")
 
     def settings(self) -> Settings:
         """Return the task's settings with what this run changes."""
         settings = get_task(self.task).settings
         names = [field.name for field in dataclasses.fields(settings)]
         changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.server_optimizer in ADAPTIVE:
+            changes.setdefault("server_lr", ADAPTIVE_LR)
         return dataclasses.replace(settings, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -218,8 +256,11 @@ def _codec(spelling: str, by_bits: type[Ecuq] | type[Eden]) -> Codec:
     try:
         bits = float(spelling)
     except ValueError:
-        return make_codec(spelling)
-    return Identity() if bits == EXACT_BITS else by_bits(bits=bits)
+        codec = make_codec(spelling)
+    else:
+        codec = Identity() if bits == EXACT_BITS else by_bits(bits=bits)
+    codec.encode(np.zeros(1, dtype=np.float32), seed=0)  # refuses budgets out of range
+    return codec
 
 
 def _checked(name: str, value: Any, expected: Any) -> Any:

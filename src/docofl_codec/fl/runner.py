@@ -11,7 +11,6 @@ import dataclasses
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from docofl_codec.codec import Codec
+from docofl_codec._files import replace_file
+from docofl_codec.codec import Codec, Eden
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.fl.config import RunConfig, parse_codecs
 from docofl_codec.fl.data.files import data_root
@@ -57,6 +57,7 @@ Status = Literal["finished", "diverged"]
 
 CONFIG, METRICS, CHECKPOINT, RESULT = "config.json", "metrics.jsonl", "run.ckpt", "result.json"
 LAST_EVALUATIONS = 4
+DIVERGED_ROUNDS = 3  # without a finite update from anybody
 SMALL_MODEL = 1 << 20  # its frames are not worth a second thread
 
 
@@ -159,6 +160,7 @@ class Runner:
         self.metrics: list[Metrics] = []
         self.status: Status = "finished"
         self._losses: list[float] = []
+        self._rounds_without_finite = 0
         if out is not None:
             self._open(out)
 
@@ -175,7 +177,7 @@ class Runner:
         last = accuracies[-LAST_EVALUATIONS:]
         return RunResult(
             status=self.status,
-            rounds=self.server.round,
+            rounds=len(self.metrics),
             best_accuracy=max(accuracies, default=0.0),
             final_accuracy=float(np.mean(last)) if last else 0.0,
             weights=self.server.weights.copy(),
@@ -193,7 +195,9 @@ class Runner:
             self.status = "diverged"
         else:
             metrics |= self._metrics_of(report)
-            if report.accepted == 0 and report.dropped > 0:
+            nobody = bool(self._losses) and not any(map(math.isfinite, self._losses))
+            self._rounds_without_finite = self._rounds_without_finite + 1 if nobody else 0
+            if self._rounds_without_finite == DIVERGED_ROUNDS:
                 metrics["diverged"] = True
                 self.status = "diverged"
             elif self._is_evaluated(report.round):
@@ -208,10 +212,11 @@ class Runner:
     def _metrics_of(self, report: RoundReport) -> Metrics:
         estimation = report.estimation
         metrics: Metrics = {
+            "asked": report.asked,
             "accepted": report.accepted,
             "dropped": report.dropped,
             "missing": report.missing,
-            "train_loss": float(np.mean(self._losses)) if self._losses else None,
+            "train_loss": float(np.mean(self._losses)) if self._losses else math.nan,
             "update_norm": report.update_norm,
             "correction_norm": estimation.correction_norm,
             "drift_norm": estimation.drift_norm,
@@ -250,43 +255,33 @@ class Runner:
         config = {**self.config.to_dict(), "num_weights": self.trainer.num_weights}
         path = out / CONFIG
         if path.exists():
-            _check_same(json.loads(path.read_text(encoding="utf-8")), config, path)
+            _check_same(_read_object(path, path.read_text(encoding="utf-8")), config, path)
         else:
             _write_json(path, config)
+        known = _read_metrics(out / METRICS)
+        if known and known[-1].get("diverged"):
+            self.metrics, self.status = known, "diverged"
+            return
         checkpoint = out / CHECKPOINT
         if checkpoint.exists() or previous_path(checkpoint).exists():
             load_checkpoint(checkpoint, self.loop)
-        self.metrics = self._kept_metrics(out / METRICS)
-        if self.metrics and self.metrics[-1].get("diverged"):
-            self.status = "diverged"
-        text = "".join(json.dumps(metrics) + "\n" for metrics in self.metrics)
-        _replace(out / METRICS, text)
-
-    def _kept_metrics(self, path: Path) -> list[Metrics]:
-        """Return the metrics of the rounds that the checkpoint knows."""
-        if not path.exists():
-            return []
-        kept = []
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                metrics = json.loads(line)
-            except ValueError:  # cut off when the process died
-                break
-            if metrics["round"] < self.server.round or metrics.get("diverged"):
-                kept.append(metrics)
-        if len([m for m in kept if not m.get("diverged")]) < self.server.round:
-            raise CheckpointError(f"{path}: found {len(kept)} rounds, expected {self.server.round}")
-        return kept
+        self.metrics = known[: self.server.round]
+        if [metrics["round"] for metrics in self.metrics] != list(range(self.server.round)):
+            raise CheckpointError(
+                f"{out / METRICS}: expected the {self.server.round} rounds of the checkpoint"
+            )
+        replace_file(out / METRICS, [_line(metrics) for metrics in self.metrics])
 
     def _save(self, metrics: Metrics) -> None:
         assert self.out is not None
-        with (self.out / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(metrics) + "\n")
-        is_last = self.server.round == self.settings.rounds
-        if self.status != "diverged" and (
-            is_last or self.server.round % self.config.checkpoint_every == 0
-        ):
-            save_checkpoint(self.out / CHECKPOINT, self.loop)
+        with (self.out / METRICS).open("ab") as file:
+            file.write(_line(metrics))
+            is_last = self.server.round == self.settings.rounds
+            is_due = is_last or self.server.round % self.config.checkpoint_every == 0
+            if is_due and self.status != "diverged":
+                file.flush()
+                os.fsync(file.fileno())  # a checkpoint never knows more rounds than the metrics
+                save_checkpoint(self.out / CHECKPOINT, self.loop)
 
 
 def _make_server(config: RunConfig, settings: Settings, trainer: Trainer) -> Server:
@@ -305,7 +300,7 @@ def _make_server(config: RunConfig, settings: Settings, trainer: Trainer) -> Ser
         _participation(config, settings, trainer.num_clients),
         anchor_codec=_with_threads(codecs.anchor, threads),
         correction_codec=_with_threads(codecs.correction, threads),
-        update_codec=_with_threads(codecs.update, threads),
+        update_codec=_with_threads(_contracting(codecs.update, config), threads),
         downlink=codecs.downlink,
         optimizer=_optimizer(settings),
         deploy_every=settings.deploy_every,
@@ -374,6 +369,12 @@ def _link(name: str, spelling: str) -> Link:
     return Link(downlink, uplink)
 
 
+def _contracting(codec: Codec, config: RunConfig) -> Codec:
+    if config.ef21 and isinstance(codec, Eden):
+        return dataclasses.replace(codec, scale="mse")
+    return codec
+
+
 def _with_threads(codec: Codec, threads: int) -> Codec:
     if dataclasses.is_dataclass(codec) and hasattr(codec, "threads"):
         changed: Codec = dataclasses.replace(codec, threads=threads)
@@ -403,17 +404,31 @@ def _check_same(found: dict[str, Any], expected: dict[str, Any], path: Path) -> 
             )
 
 
-def _write_json(path: Path, value: Any) -> None:
-    _replace(path, json.dumps(value, indent=2) + "\n")
+def _read_metrics(path: Path) -> list[Metrics]:
+    """Return the rounds that were written whole."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")
+    found = [_read_object(path, line) for line in lines[:-1]]  # the rest was cut off, or is empty
+    for metrics in found:
+        if not isinstance(metrics.get("round"), int):
+            raise InvalidInputError(f"{path}: found a line without a round, expected metrics")
+    return found
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write a file atomically."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+def _read_object(path: Path, text: str) -> dict[str, Any]:
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{path}: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{path}: found {text[:40]!r}, expected an object")
+    return value
+
+
+def _line(metrics: Metrics) -> bytes:
+    return json.dumps(metrics).encode() + b"\n"
+
+
+def _write_json(path: Path, value: Any) -> None:
+    replace_file(path, [json.dumps(value, indent=2).encode() + b"\n"])

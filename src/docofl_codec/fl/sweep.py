@@ -5,13 +5,16 @@ Two single-threaded runs on two cores do more rounds a second than one run with 
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext
 from pathlib import Path
-from typing import Any
 
 from docofl_codec.fl.config import RunConfig
 from docofl_codec.fl.runner import METRICS, run
@@ -49,24 +52,29 @@ def run_all(
     Raises
     ------
     Exception
-        The first one that a run raised; the others are then not begun.
+        The first one that a run raised. Then, and on Ctrl-C, the others are ended; they go on with
+        the next call.
     """
-    processes = min(processes or available_cpus(), max(len(jobs), 1))
+    processes = max(1, processes or available_cpus())
     total = sum(job.config.settings().rounds for job in jobs)
     # Children are spawned: OpenMP's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_quiet) as pool:
-        pending: set[Future[Mapping[str, Any]]] = {pool.submit(_do, job) for job in jobs}
-        try:
-            while pending:
-                done, pending = wait(pending, timeout=POLL_SECONDS)
-                for future in done:
-                    future.result()
-                if on_progress is not None:
-                    on_progress(sum(_rounds_done(job) for job in jobs), total)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    waiting = deque(jobs)
+    running: list[_Running] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < processes:
+                running.append(_Running(context, waiting.popleft()))
+            wait([run.process.sentinel for run in running], timeout=POLL_SECONDS)
+            for run in [run for run in running if not run.process.is_alive()]:
+                running.remove(run)
+                run.check()
+            if on_progress is not None:
+                on_progress(sum(_rounds_done(job) for job in jobs), total)
+    finally:
+        for run in running:
+            run.process.terminate()
+            run.process.join()
 
 
 def available_cpus() -> int:
@@ -76,13 +84,32 @@ def available_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def _quiet() -> None:
-    """Threads of OpenMP that wait do not take the processor from the run beside."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+class _Running:
+    """A run in a process of its own."""
+
+    def __init__(self, context: SpawnContext, job: Job) -> None:
+        self.job = job
+        self.errors, sender = context.Pipe(duplex=False)
+        self.process = context.Process(target=_do, args=(job, sender), daemon=True)
+        self.process.start()
+        sender.close()
+
+    def check(self) -> None:
+        """Raise what an ended run raised."""
+        self.process.join()
+        if self.errors.poll():
+            with contextlib.suppress(EOFError):
+                raise self.errors.recv()
+        if self.process.exitcode != 0:
+            raise RuntimeError(f"{self.job.out}: its process ended with {self.process.exitcode}")
 
 
-def _do(job: Job) -> Mapping[str, Any]:
-    return run(job.config, job.out).summary()
+def _do(job: Job, errors: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
+    try:
+        run(job.config, job.out)
+    except Exception as error:
+        errors.send(error)
 
 
 def _rounds_done(job: Job) -> int:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import numpy as np
+
 from docofl_codec.codec import Codec
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.framework.diagnostics import Estimation
@@ -66,10 +68,21 @@ class AdaptiveBudgets:
             raise InvalidInputError(f"rho: found {self.rho}, expected more than 1")
         if self.error is not None and not self.error > 0:
             raise InvalidInputError(f"error: found {self.error}, expected more than 0")
+        if not 0 < self.largest_step < math.inf:
+            raise InvalidInputError(f"largest_step: found {self.largest_step}, expected above 0")
         for name in ("anchor_bits", "correction_bits"):
             low, high = getattr(self, name)
-            if not 0 < low <= high:
+            if not 0 < low <= high < math.inf:
                 raise InvalidInputError(f"{name}: found {low} to {high}, expected 0 < low <= high")
+
+    def check(self, anchor_codec: Codec, correction_codec: Codec) -> None:
+        """Refuse codecs that have no budget, or not between the bounds."""
+        adapted = [(anchor_codec, self.anchor_bits)]
+        if self.error is not None:
+            adapted.append((correction_codec, self.correction_bits))
+        for codec, bounds in adapted:
+            for bits in bounds:
+                with_bits(codec, bits).encode(np.zeros(1, dtype=np.float32), seed=0)
 
     def observe(self, estimation: Estimation) -> None:
         """Take note of a round."""

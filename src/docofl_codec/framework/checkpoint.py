@@ -7,31 +7,46 @@ that precedes. In the metadata, ``state`` is a tree in which ``{"$bytes": i}`` s
 ``config`` are the options of the run. docs/design/framework.md lists the fields. No pickle.
 
 A file is replaced in two renames, of which the first keeps the previous one as
-``<name>.previous``: whenever a process dies, one of the two is whole.
+``<name>.previous``: whenever a process dies, one of the two is whole. A file that turns out to be
+damaged is moved to ``<name>.damaged``, so that it never becomes the previous one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import struct
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from docofl_codec.errors import CodecError
+from docofl_codec._files import sync_folder, write_beside
 from docofl_codec.framework.errors import CheckpointError
-from docofl_codec.framework.loop import Loop
 
-__all__ = ["load_checkpoint", "previous_path", "save_checkpoint"]
+__all__ = ["Resumable", "load_checkpoint", "previous_path", "save_checkpoint"]
 
 MAGIC = b"DOCOFLCK"
 VERSION = 2
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _HEADER = struct.Struct("<8sIQ")
+
+
+class Resumable(Protocol):
+    """What can be saved: a :class:`Loop`, or a :class:`Server` on an engine of its own."""
+
+    def config(self) -> Mapping[str, Any]:
+        """Return the options that must not change between saving and resuming."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return everything else, as a tree."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` returned."""
+        ...
 
 
 def previous_path(path: Path | str) -> Path:
@@ -40,20 +55,25 @@ def previous_path(path: Path | str) -> Path:
     return path.with_name(path.name + ".previous")
 
 
-def save_checkpoint(path: Path | str, loop: Loop) -> None:
+def save_checkpoint(path: Path | str, loop: Resumable) -> None:
     """Write the state between two rounds, atomically.
 
     Parameters
     ----------
     path : path-like
         Of the file. One that is there becomes the previous one.
-    loop : Loop
-        Not inside a round.
+    loop : Loop or Server
+        Between two rounds.
+
+    Raises
+    ------
+    ProtocolError
+        Inside a round.
     """
     blobs: list[bytes] = []
     state = _pack(loop.state(), blobs)
     metadata = {
-        "config": loop.server.config(),
+        "config": loop.config(),
         "state": state,
         "sizes": [len(blob) for blob in blobs],
     }
@@ -65,16 +85,16 @@ def save_checkpoint(path: Path | str, loop: Loop) -> None:
     _replace(Path(path), [*parts, digest.digest()])
 
 
-def load_checkpoint(path: Path | str, loop: Loop) -> Path:
+def load_checkpoint(path: Path | str, loop: Resumable) -> Path:
     """Bring a new loop to the state of a checkpoint.
 
-    A damaged or missing file is passed over for the previous one.
+    A damaged or missing file is passed over for the previous one, and moved out of its way.
 
     Parameters
     ----------
     path : path-like
         As given to :func:`save_checkpoint`.
-    loop : Loop
+    loop : Loop or Server
         Made with the options of the run that was saved.
 
     Returns
@@ -88,13 +108,18 @@ def load_checkpoint(path: Path | str, loop: Loop) -> Path:
         Where neither file is whole, or the run had other options. The loop is then as it was.
     """
     complaints = []
+    damaged = None
     for candidate in (Path(path), previous_path(path)):
         try:
             metadata, blobs = _read(candidate)
         except (OSError, CheckpointError) as error:
             complaints.append(str(error))
+            if isinstance(error, CheckpointError):
+                damaged = damaged or candidate
             continue
         _apply(metadata, blobs, loop, candidate)
+        if damaged is not None:
+            damaged.replace(damaged.with_name(damaged.name + ".damaged"))
         return candidate
     raise CheckpointError("; ".join(complaints))
 
@@ -127,32 +152,11 @@ def _unpack(value: Any, blobs: list[bytes]) -> Any:
 
 
 def _replace(path: Path, parts: list[bytes]) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            path.replace(previous_path(path))
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renames survive a loss of power, where folders can be synced."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    new = write_beside(path, parts)
+    if path.exists():
+        path.replace(previous_path(path))
+    new.replace(path)
+    sync_folder(path.parent)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
@@ -171,7 +175,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
     try:
         metadata: dict[str, Any] = json.loads(body[_HEADER.size : start])
         sizes = [int(size) for size in metadata["sizes"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path}: metadata: {error!r}") from None
     if min(sizes, default=0) < 0 or start + sum(sizes) != len(body):
         raise CheckpointError(f"{path}: sizes: found {sum(sizes)}, expected {len(body) - start}")
@@ -182,15 +186,17 @@ def _read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
     return metadata, blobs
 
 
-def _apply(metadata: dict[str, Any], blobs: list[bytes], loop: Loop, path: Path) -> None:
-    expected = json.loads(json.dumps(loop.server.config()))
-    found = metadata.get("config", {})
+def _apply(metadata: dict[str, Any], blobs: list[bytes], loop: Resumable, path: Path) -> None:
+    expected = json.loads(json.dumps(loop.config()))
+    found = metadata.get("config")
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path}: config: found {found!r}, expected options")
     for name, value in expected.items():
         if found.get(name) != value:
             raise CheckpointError(f"{path}: {name}: found {found.get(name)}, expected {value}")
     before = loop.state()
     try:
         loop.restore(_unpack(metadata["state"], blobs))
-    except (LookupError, TypeError, ValueError, CodecError) as error:
+    except Exception as error:  # whatever the content does, it is the file's fault
         loop.restore(before)
         raise CheckpointError(f"{path}: state: {error!r}") from None

@@ -92,10 +92,13 @@ class EstimationErrors:
         return self._omega_squared is None
 
     def measure(self, difference: Vector, decoded: Vector) -> None:
-        """Measure the correction codec's normalised error on a correction that was sent."""
+        """Measure the correction codec's normalised error on a correction that was sent.
+
+        One of zeros tells nothing.
+        """
         norm = squared_norm(difference)
-        error = squared_distance(decoded, difference)
-        self._omega_squared = error / norm if norm > 0 else 0.0
+        if norm > 0:
+            self._omega_squared = squared_distance(decoded, difference) / norm
 
     def add(self, distance: float, drift: float, anchor_bits: float) -> None:
         """Add a client with its ‖w_t - ŷ‖² and ‖w_t - y‖² and its anchor's budget."""

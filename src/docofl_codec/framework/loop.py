@@ -13,7 +13,7 @@ from docofl_codec.framework.client import Client
 from docofl_codec.framework.errors import StaleAnchorError
 from docofl_codec.framework.messages import Correction, Update
 from docofl_codec.framework.server import RoundReport, Server
-from docofl_codec.framework.vectors import Vector
+from docofl_codec.framework.vectors import Vector, as_vector
 
 __all__ = ["Delay", "Loop", "TrainClient", "run"]
 
@@ -71,20 +71,20 @@ class Loop:
                 self.holding[told.client, told.participation_round] = anchor.id
 
         # 3. Optimization: every participant gets its correction, trains and sends its update.
-        for client_id in sorted(server.participation.participants(t)):
-            client = self._client(client_id)
-            correction = self._join(client, self.holding.pop((client_id, t), None))
-            try:
-                update = client.participate(correction, partial(self.train, client_id, t))
-            except InvalidInputError:
-                server.drop(client_id)
-                continue
-            if update is not None:
-                self._send(client, update)
+        try:
+            self._optimize(t)
+        except BaseException:
+            server.abandon_round()
+            raise
 
         # 4. Updates of earlier rounds that arrive now.
         self._deliver_late(t)
+        self.holding = {key: held for key, held in self.holding.items() if key[1] > t}
         return server.finish_round()
+
+    def config(self) -> dict[str, Any]:
+        """Return the options that must not change between saving and resuming."""
+        return self.server.config()
 
     def state(self) -> dict[str, Any]:
         """Return everything that a checkpoint between two rounds needs."""
@@ -103,7 +103,27 @@ class Loop:
         self.server.restore(state["server"])
         self.holding = {(client, t): anchor_id for client, t, anchor_id in state["holding"]}
         self.on_the_way = [(arrival, Update(*fields)) for arrival, *fields in state["on_the_way"]]
-        self.memories = {client: memory.copy() for client, memory in state["memories"]}
+        self.memories = {
+            client: as_vector(memory, size=self.server.weights.size, what="memory").copy()
+            for client, memory in state["memories"]
+        }
+
+    def _optimize(self, t: int) -> None:
+        taken: list[tuple[Client, Update]] = []
+        for client_id in sorted(map(int, self.server.participation.participants(t))):
+            client = self._client(client_id)
+            correction = self._join(client, self.holding.get((client_id, t)))
+            try:
+                update = client.participate(correction, partial(self.train, client_id, t))
+            except InvalidInputError:
+                self.server.drop(client_id)
+                continue
+            if update is not None and self._send(update) and client.memory is not None:
+                taken.append((client, update))
+        for client, update in taken:
+            client.acknowledge(update)
+            assert client.memory is not None
+            self.memories[client.id] = client.memory
 
     def _client(self, client_id: int) -> Client:
         server = self.server
@@ -137,14 +157,13 @@ class Loop:
             client.receive_anchor(anchor_id, server.anchors.get(anchor_id).frame)
         return correction
 
-    def _send(self, client: Client, update: Update) -> None:
+    def _send(self, update: Update) -> bool:
+        """Send an update now or later; tell whether the server has taken it."""
         delay = self.delay(update.client, update.round) if self.delay else 0
         if delay > 0:
             self.on_the_way.append((update.round + delay, update))
-            return
-        if self.server.receive(update).accepted and client.memory is not None:
-            client.acknowledge(update)
-            self.memories[client.id] = client.memory
+            return False
+        return self.server.receive(update).accepted
 
     def _deliver_late(self, round_number: int) -> None:
         arrived = [update for arrival, update in self.on_the_way if arrival <= round_number]

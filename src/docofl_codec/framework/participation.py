@@ -83,7 +83,7 @@ class UniformParticipation:
 
     @property
     def _bounds(self) -> tuple[int, int]:
-        return (self.lead, self.lead) if isinstance(self.lead, int) else self.lead
+        return self.lead if isinstance(self.lead, tuple) else (self.lead, self.lead)
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def notified_at(
     for participation_round in range(round_number, round_number + horizon + 1):
         for client, notification_round in process.participants(participation_round).items():
             if notification_round == round_number:
-                told.setdefault(client, []).append(participation_round)
+                told.setdefault(int(client), []).append(participation_round)
     return told
 
 

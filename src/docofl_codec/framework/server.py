@@ -17,15 +17,19 @@ y, ŷ                    an anchor's model, and ``Anchor.vector``
 from __future__ import annotations
 
 import math
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from functools import wraps
+from numbers import Integral
+from operator import index
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 
-from docofl_codec.codec import Codec, Ecuq, Eden, codec_from_config
-from docofl_codec.errors import CodecError, InvalidInputError
+from docofl_codec.codec import Codec, Ecuq, Eden
+from docofl_codec.errors import InvalidInputError
 from docofl_codec.framework.aggregation import Aggregator, aggregator_for
 from docofl_codec.framework.anchors import Anchor, AnchorQueue
 from docofl_codec.framework.budgets import AdaptiveBudgets, with_bits
@@ -47,6 +51,21 @@ __all__ = ["Downlink", "Outcome", "RoundReport", "Server"]
 
 Downlink = Literal["docofl", "direct", "anchor"]
 MAX_SAMPLES = 1 << 53
+MAX_STALENESS_EXPONENT = 10
+NOBODY = -1  # in the ledger: all those who were not asked
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _locked(method: _Method) -> _Method:
+    """Let one thread at a time into the server."""
+
+    @wraps(method)
+    def call(self: Server, *args: Any, **options: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return cast(_Method, call)
 
 
 @dataclass(frozen=True)
@@ -73,8 +92,9 @@ class RoundReport:
     ----------
     round : int
         t.
-    accepted, dropped, missing : int
-        Uploads in the mean; uploads that were refused; participants that sent nothing in time.
+    asked, accepted, dropped, missing : int
+        Participants; uploads in the mean; uploads that were refused; participants that sent nothing
+        in time.
     update_norm : float
         Of the mean update, ĝ_t.
     estimation : Estimation
@@ -88,6 +108,7 @@ class RoundReport:
     """
 
     round: int
+    asked: int
     accepted: int
     dropped: int
     missing: int
@@ -116,6 +137,7 @@ class Server:
     """Deploys anchors, sends corrections, averages updates.
 
     Rounds go: `deploy`, `notify`; for every participant `correction` and `receive`; `finish_round`.
+    Calls may come from several threads; they take turns.
 
     Parameters
     ----------
@@ -191,8 +213,18 @@ class Server:
         seed: int = 0,
     ) -> None:
         _check_at_least(
-            deploy_every=(deploy_every, 1), max_delay=(max_delay, 0), quorum=(quorum, 1)
+            deploy_every=(deploy_every, 1),
+            max_lead=(max_lead, 0),
+            max_delay=(max_delay, 0),
+            quorum=(quorum, 1),
         )
+        if not 0 <= staleness_exponent <= MAX_STALENESS_EXPONENT:
+            raise InvalidInputError(
+                f"staleness_exponent: found {staleness_exponent}, expected 0 to "
+                f"{MAX_STALENESS_EXPONENT}"
+            )
+        if max_update_norm is not None and not max_update_norm > 0:
+            raise InvalidInputError(f"max_update_norm: found {max_update_norm}, expected above 0")
         if downlink not in get_args(Downlink):
             raise InvalidInputError(
                 f"downlink: found {downlink!r}, expected one of {', '.join(get_args(Downlink))}"
@@ -210,18 +242,20 @@ class Server:
         self.update_codec = update_codec or Eden(bits=1)
         self.downlink: Downlink = downlink
         self.optimizer = optimizer or SGD()
-        self.deploy_every = deploy_every
-        self.max_lead = max_lead
-        self.shared_corrections = shared_corrections
+        self.deploy_every = index(deploy_every)
+        self.max_lead = index(max_lead)
+        self.shared_corrections = bool(shared_corrections)
         self.budgets = budgets
-        self.weighted = weighted
-        self.max_delay = max_delay
-        self.staleness_exponent = staleness_exponent
-        self.error_feedback_clients = error_feedback_clients
-        self.quorum = quorum
-        self.max_update_norm = max_update_norm
-        self.seed = seed
+        self.weighted = bool(weighted)
+        self.max_delay = index(max_delay)
+        self.staleness_exponent = float(staleness_exponent)
+        self.error_feedback_clients = error_feedback_clients and index(error_feedback_clients)
+        self.quorum = index(quorum)
+        self.max_update_norm = max_update_norm and float(max_update_norm)
+        self.seed = index(seed)
         self.round = 0
+        if budgets is not None:
+            budgets.check(self.anchor_codec, self.correction_codec)
         self.anchors = AnchorQueue(capacity, self.anchor_codec.decode)
         self.ledger = Ledger(self.weights.size)
         self.counters: Counter[str] = Counter()
@@ -229,15 +263,23 @@ class Server:
         self._sample = CoordinateSample(self.weights.size)
         self._feedback: Vector | None = None  # the mean of all clients' latest updates (EF21-PP)
         self._accepted: dict[int, set[int]] = {}  # by round, as long as an update may be late
+        self._has_diverged = False
+        self._lock = threading.RLock()
         self._current = self._new_round()
 
     # --- anchor deployment ---------------------------------------------------------------------
 
+    @_locked
     def deploy(self, round_number: int) -> Anchor | None:
-        """Compress the model and enqueue it, every K rounds; return the new anchor, if any."""
+        """Compress the model and enqueue it, every K rounds; return the round's anchor, if any.
+
+        A second call in a round does nothing more.
+        """
         self._check_round(round_number)
         if self.round % self.deploy_every != 0:
             return None
+        if len(self.anchors) and self.anchors.latest().round == self.round:
+            return self.anchors.latest()
         self._adapt()
         if self.downlink == "direct":
             return None
@@ -259,6 +301,7 @@ class Server:
             for participation_round in rounds
         ]
 
+    @_locked
     def anchor(
         self, client: int, anchor_id: int | None = None, *, in_the_round: bool = False
     ) -> Anchor:
@@ -279,6 +322,7 @@ class Server:
 
     # --- optimization --------------------------------------------------------------------------
 
+    @_locked
     def correction(self, round_number: int, client: int, anchor_id: int | None) -> Correction:
         """Return C_c(w_t - ŷ) for a participant of this round that holds an anchor.
 
@@ -314,45 +358,68 @@ class Server:
             self._record("correction", client, len(frame))
         return Correction(self.round, client, self._added_to(base), frame)
 
+    @_locked
     def receive(self, update: Update) -> Outcome:
         """Take a client's compressed update for the mean.
 
         Nothing that a client sends raises: a bad upload is dropped, counted and leaves the mean as
-        it was.
+        it was. Bytes of clients that were not asked are booked together, under -1.
         """
+        complaint = _malformed(update)
+        if complaint:
+            self._current.dropped += 1
+            return Outcome(False, complaint)
+        client, t, num_samples = (int(n) for n in (update.client, update.round, update.num_samples))
+        update = Update(client, t, update.frame, num_samples)
         outcome = self._take(update)
+        is_known = client in self._participants(t)
         if outcome.accepted:
             self._current.accepted += 1
-            self._accepted.setdefault(update.round, set()).add(update.client)
+            self._accepted.setdefault(t, set()).add(client)
         else:
             self._current.dropped += 1
-        if update.round == self.round:
-            self._current.heard_of.add(update.client)
-        self._record("update", update.client, len(update.frame))
+        if is_known and t == self.round:
+            self._current.heard_of.add(client)
+        self._record("update", client if is_known else NOBODY, len(update.frame))
         return outcome
 
+    @_locked
     def drop(self, client: int) -> None:
         """Count a participant whose training failed and that has nothing to send."""
         self._current.heard_of.add(client)
         self._current.dropped += 1
 
+    @_locked
+    def abandon_round(self) -> None:
+        """Forget what came in this round, to begin it again. Bytes that were sent stay booked."""
+        self._accepted.pop(self.round, None)
+        self._current = self._new_round()
+
+    @_locked
     def finish_round(self) -> RoundReport:
         """Average the updates, take the optimizer's step and go to the next round.
 
         Raises
         ------
         DivergenceError
-            Where the step would leave weights that are not finite. The weights and the round stay
-            as they are.
+            Where the step would leave weights that are not finite. The weights stay as they are,
+            and the server takes no more part: begin again from a checkpoint, with other options.
         """
+        self._check_round(self.round)
         current = self._current
         is_applied = current.accepted >= self.quorum
-        update_norm = self._step() if is_applied else 0.0
+        update_norm = 0.0
+        if current.accepted:
+            update = self._mean_update()
+            update_norm = math.sqrt(squared_norm(update))
+            if is_applied:
+                self._step(update)
         estimation = current.errors.mean()
         if self.budgets is not None:
             self.budgets.observe(estimation)
         report = RoundReport(
             round=self.round,
+            asked=len(current.participants),
             accepted=current.accepted,
             dropped=current.dropped,
             missing=len(current.participants - current.heard_of),
@@ -377,14 +444,21 @@ class Server:
         return self._config
 
     def state(self) -> dict[str, Any]:
-        """Return everything that a checkpoint between two rounds needs."""
+        """Return everything that a checkpoint between two rounds needs.
+
+        Raises
+        ------
+        ProtocolError
+            Where a client has come in this round.
+        """
+        if self._current.heard_of or self._current.accepted or self._current.distances:
+            raise ProtocolError(f"round {self.round}: found begun, expected between two rounds")
         return {
             "round": self.round,
             "weights": self.weights,
             "optimizer": dict(self.optimizer.state()),
             "anchors": self.anchors.state(),
-            "anchor_codec": self.anchor_codec.get_config(),
-            "correction_codec": self.correction_codec.get_config(),
+            "bits": self._bits(),
             "budgets": None if self.budgets is None else self.budgets.state(),
             "feedback": self._feedback,
             "accepted": [[r, sorted(clients)] for r, clients in sorted(self._accepted.items())],
@@ -394,18 +468,34 @@ class Server:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` returned."""
-        self.weights = as_vector(state["weights"], size=self.weights.size, what="weights").copy()
-        self.optimizer.restore(state["optimizer"])
+        size = self.weights.size
+        round_number = index(state["round"])
+        if round_number < 0:
+            raise InvalidInputError(f"round: found {round_number}, expected 0 or more")
+        optimizer = {
+            name: as_vector(vector, size=size, what=name)
+            for name, vector in state["optimizer"].items()
+        }
+        feedback = state["feedback"]
+        if feedback is not None:
+            feedback = as_vector(feedback, size=size, what="feedback").copy()
+        self.weights = as_vector(state["weights"], size=size, what="weights").copy()
+        self.optimizer.restore(optimizer)
         self.anchors.restore(state["anchors"])
+        for anchor in self.anchors:
+            as_vector(anchor.vector, size=size, what="anchor")
         if self.budgets is not None:
-            self.anchor_codec = codec_from_config(state["anchor_codec"])
-            self.correction_codec = codec_from_config(state["correction_codec"])
+            self.anchor_codec = with_bits(self.anchor_codec, state["bits"]["anchor"])
+            if "correction" in state["bits"]:
+                bits = state["bits"]["correction"]
+                self.correction_codec = with_bits(self.correction_codec, bits)
             self.budgets.restore(state["budgets"])
-        self._feedback = None if state["feedback"] is None else state["feedback"].copy()
-        self._accepted = {r: set(clients) for r, clients in state["accepted"]}
+        self._feedback = feedback
+        self._accepted = {index(r): set(clients) for r, clients in state["accepted"]}
         self.counters = Counter(state["counters"])
         self.ledger.restore(state["ledger"])
-        self.round = state["round"]
+        self.round = round_number
+        self._has_diverged = False
         self._current = self._new_round()
 
     # --- details -------------------------------------------------------------------------------
@@ -474,7 +564,7 @@ class Server:
 
     def _take(self, update: Update) -> Outcome:
         delay = self.round - update.round
-        if not 0 <= delay <= self.max_delay:
+        if not 0 <= delay <= self.max_delay or update.round < 0:
             return Outcome(False, "late")
         if update.client not in self._participants(update.round):
             return Outcome(False, "not asked")
@@ -487,17 +577,24 @@ class Server:
             weight *= (1.0 + delay) ** -self.staleness_exponent
         try:
             self._current.aggregator.add(update.frame, weight)
-        except (CodecError, TypeError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # a codec's complaint, of whatever class
             return Outcome(False, str(error))
         return Outcome(True)
 
     def _participants(self, round_number: int) -> frozenset[int]:
         if round_number == self.round:
             return self._current.participants
-        return frozenset(self.participation.participants(round_number))
+        if not 0 <= round_number <= self.round:
+            return frozenset()
+        return frozenset(map(int, self.participation.participants(round_number)))
 
-    def _step(self) -> float:
-        """Take the optimizer's step; return the norm of the mean update."""
+    def _mean_update(self) -> Vector:
+        """Return ĝ_t; with EF21-PP the mean of all clients' latest updates.
+
+        Clients remember the changes that were accepted, so that these count in any case.
+        """
         mean = self._current.aggregator.mean()
         self._current.aggregator = self._new_aggregator()  # the other's memory is free
         update = as_vector(mean, size=self.weights.size, what="update")
@@ -506,27 +603,31 @@ class Server:
             if self._feedback is not None:
                 update += self._feedback
             self._feedback = update.copy()
-        update_norm = math.sqrt(squared_norm(update))
+        return update
+
+    def _step(self, update: Vector) -> None:
+        """Take the optimizer's step."""
         before = self.weights.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             self.optimizer.step(self.weights, update)
         if not math.isfinite(squared_norm(self.weights)):
             self.weights[:] = before
+            self._has_diverged = True
             raise DivergenceError(
-                f"round {self.round}: an update of norm {update_norm:g} leaves weights that are "
-                "not finite"
+                f"round {self.round}: the mean update leaves weights that are not finite"
             )
-        return update_norm
 
     def _record(self, kind: Kind, client: int, num_bytes: int) -> None:
         self.ledger.record(kind, round_number=self.round, client=client, num_bytes=num_bytes)
 
     def _check_round(self, round_number: int) -> None:
+        if self._has_diverged:
+            raise ProtocolError(f"round {self.round}: the run has diverged")
         if round_number != self.round:
             raise ProtocolError(f"round: found {round_number}, expected {self.round}")
 
     def _new_round(self) -> _Round:
-        participants = frozenset(self.participation.participants(self.round))
+        participants = frozenset(map(int, self.participation.participants(self.round)))
         return _Round(participants, self._new_aggregator())
 
     def _new_aggregator(self) -> Aggregator:
@@ -540,8 +641,8 @@ class Server:
             "correction_codec": self.correction_codec.get_config(),
             "update_codec": self.update_codec.get_config(),
             "downlink": self.downlink,
-            "optimizer": repr(self.optimizer),
-            "participation": repr(self.participation),
+            "optimizer": _described(self.optimizer),
+            "participation": _described(self.participation),
             "deploy_every": self.deploy_every,
             "capacity": self.anchors.capacity,
             "max_lead": self.max_lead,
@@ -554,6 +655,24 @@ class Server:
             "quorum": self.quorum,
             "max_update_norm": self.max_update_norm,
         }
+
+
+def _malformed(update: Update) -> str:
+    """Return what is wrong with an upload's fields, if anything."""
+    for name in ("client", "round", "num_samples"):
+        value = getattr(update, name)
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            return f"{name}: found {type(value).__qualname__}, expected a whole number"
+    if not isinstance(update.frame, (bytes, bytearray, memoryview)):
+        return f"frame: found {type(update.frame).__qualname__}, expected bytes"
+    return ""
+
+
+def _described(value: object) -> str:
+    """Return what tells an object from one with other options, in another process too."""
+    if type(value).__repr__ is object.__repr__:
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+    return repr(value)
 
 
 def _check_at_least(**values: tuple[int, int]) -> None:

@@ -34,15 +34,20 @@ def as_vector(values: Any, *, size: int | None = None, what: str = "vector") -> 
     ------
     InvalidInputError
         Where the size is another one or a value is not finite.
+    TypeError
+        Where the values are no real numbers.
     """
     if hasattr(values, "detach"):
         values = values.detach().cpu().float()
+    values = np.asanyarray(values)
+    if values.dtype.kind in "OSUbcmM" or isinstance(values, np.ma.MaskedArray):
+        found = "a masked array" if isinstance(values, np.ma.MaskedArray) else values.dtype
+        raise TypeError(f"{what}: found {found}, expected floating-point numbers")
     try:
         with np.errstate(over="ignore"):
             vector: Vector = np.ascontiguousarray(values, dtype=np.float32).reshape(-1)
     except (TypeError, ValueError) as error:
-        found = type(values).__qualname__
-        raise InvalidInputError(f"{what}: found {found}, expected numbers ({error})") from None
+        raise TypeError(f"{what}: found {values.dtype}, expected numbers ({error})") from None
     if size is not None and vector.size != size:
         raise InvalidInputError(f"{what}: found {vector.size} values, expected {size}")
     if not math.isfinite(squared_norm(vector)):

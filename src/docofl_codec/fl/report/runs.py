@@ -98,7 +98,7 @@ class Run:
     @cached_property
     def float32_bytes(self) -> float | None:
         """What the downlink would cost as float32: the model for every client asked."""
-        return self._float32("accepted", "dropped", "missing")
+        return self._float32("asked")
 
     @cached_property
     def float32_uplink_bytes(self) -> float | None:

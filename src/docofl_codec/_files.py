@@ -1,0 +1,41 @@
+"""Files that are replaced whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["replace_file", "write_beside"]
+
+
+def replace_file(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file so that, whenever the process dies, the old or the new one is there."""
+    write_beside(path, parts).replace(path)
+    sync_folder(path.parent)
+
+
+def write_beside(path: Path, parts: Iterable[bytes]) -> Path:
+    """Write a new file beside the one that it is to replace, down to the disk; return its path."""
+    new = path.with_name(path.name + ".new")
+    try:
+        with new.open("wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    return new
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames survive a loss of power, where folders can be synced."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
