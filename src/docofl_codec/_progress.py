@@ -21,7 +21,7 @@ class ProgressBar:
     total : int
         Number of steps.
     visible : bool or None, default None
-        None: if standard error is a terminal.
+        None: if standard error is a terminal, after `delay`.
     delay : float, default 1
         Seconds before it shows.
 
@@ -42,7 +42,7 @@ class ProgressBar:
         self._total = max(total, 1)
         self._visible = sys.stderr.isatty() if visible is None else visible
         self._start = time.monotonic()
-        self._next = self._start + delay
+        self._next = self._start + (delay if visible is None else 0)
         self._drawn = 0
 
     def __enter__(self) -> ProgressBar:

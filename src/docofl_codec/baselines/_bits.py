@@ -59,13 +59,13 @@ class Words:
     @classmethod
     @lru_cache
     def of(cls, base: int) -> Words:
-        """Return the words of at most 64 bits that take the fewest bits a digit."""
+        """Return the words of at most 64 bits that take the fewest bits a digit, the largest."""
         words = [
             cls(base, digits, (base**digits - 1).bit_length())
             for digits in range(1, 65)
             if base**digits <= 1 << 64
         ]
-        return min(words, key=lambda word: Fraction(word.width, word.digits))
+        return min(reversed(words), key=lambda word: Fraction(word.width, word.digits))
 
     @property
     def bits(self) -> float:
@@ -81,12 +81,18 @@ class Words:
         words = np.zeros(count, np.uint64)
         for k in reversed(range(self.digits)):
             words = words * np.uint64(self.base) + columns[:, k]
-        return pack_planes(words, self.width)
+        octets = words.astype("<u8").view(np.uint8).reshape(count, 8)
+        return _packed(np.unpackbits(octets, axis=1, count=self.width, bitorder="little"))
 
     def unpack(self, take: Take, count: int) -> npt.NDArray[np.uint64]:
         """Read what :meth:`pack` wrote."""
-        words = unpack_planes(take, -(-count // self.digits), self.width, "words")
-        columns = np.empty((words.size, self.digits), np.uint64)
+        num_words = -(-count // self.digits)
+        num_bits = num_words * self.width
+        bits = np.zeros((num_words, 64), np.uint8)
+        packed = take(-(-num_bits // 8), "words")
+        bits[:, : self.width] = _unpacked(packed, num_bits, "words").reshape(-1, self.width)
+        words = np.packbits(bits, axis=1, bitorder="little").view("<u8").ravel().astype(np.uint64)
+        columns = np.empty((num_words, self.digits), np.uint64)
         for k in range(self.digits):
             words, columns[:, k] = np.divmod(words, np.uint64(self.base))
         digits = columns.ravel()

@@ -34,7 +34,7 @@ class HadamardSQ(Baseline):
     ----------
     bits : float, default 2
         Bits a coordinate, 1 to 16; fractions mix two levels. A frame takes at most
-        ``bits * size / 8 + 176 + 10 * ndim + 10 * (size // 32768 + 11)`` bytes.
+        ``bits * size / 8 + 120 + 10 * ndim + 8 * (size // 32768 + 11)`` bytes.
     threads : int, optional
         Threads of the rotation.
 

@@ -51,7 +51,7 @@ class KashinSQ(Baseline):
     bits : float, default 2
         Bits a coordinate, 8/7 to 16. There are 32 coefficients for 28 coordinates, which share the
         bits. A frame takes at most
-        ``bits * size / 8 + 220 + 10 * ndim + 10 * (size // 28672 + 11)`` bytes.
+        ``bits * size / 8 + 168 + 10 * ndim + 8 * (size // 28672 + 11)`` bytes.
     iterations : int, default 16
         Rounds of truncation, the last of which keeps what is left.
     threads : int, optional
