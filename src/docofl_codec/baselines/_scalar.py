@@ -24,6 +24,7 @@ Array: TypeAlias = npt.NDArray[np.float64]
 Budget = Literal["bytes", "entropy"]
 
 MAX_LEVELS = 256  # that a payload of ECUQ can list
+MAX_BITS = 32.0  # of ECUQ
 
 
 @dataclass(frozen=True)
@@ -110,27 +111,30 @@ class ScalarQuantization(Baseline):
 
 
 class Room:
-    """Tells whether a quantizer meets the budget."""
+    """Tells whether a quantizer meets the budget.
+
+    For bytes, ECUQ's encoder decides: it lists the levels of a tensor with few different values
+    where that keeps its own promise.
+    """
 
     def __init__(self, x: Floats, values: SortedValues, codec: ScalarQuantization) -> None:
         self._x = x
         self._values = values
-        self._codec = codec
+        self._bits = codec.bits
+        self._by_entropy = codec.budget == "entropy"
+        self._threads = check_threads(codec.threads)
         self._max_bytes = payload_budget(codec.bits, x.size)
 
     def allows(self, quantizer: Quantizer, cells: Cells) -> bool:
         """Tell whether the bytes, or the entropy, stay within the budget."""
-        if cells.counts.size > MAX_LEVELS:
-            return False
         if cells.counts.size == 1:
             return True
-        by_entropy = self._codec.budget == "entropy"
         # No code takes less than the entropy and the list of levels.
         least = cells.entropy * self._x.size / 8 + 4 * cells.counts.size
-        if cells.entropy > self._codec.bits if by_entropy else least > self._max_bytes:
+        over = cells.entropy > self._bits if self._by_entropy else least > self._max_bytes
+        if over or cells.counts.size > MAX_LEVELS:
             return False
-        payload = self._listed(quantizer)
-        return payload is not None and (by_entropy or len(payload) <= self._max_bytes)
+        return self._listed(quantizer) is not None
 
     def payload(self, quantizer: Quantizer) -> bytes:
         """Return the payload of a quantizer that the budget allows, or of one level."""
@@ -139,12 +143,11 @@ class Room:
         return payload
 
     def _listed(self, quantizer: Quantizer) -> bytes | None:
-        """Return ECUQ's payload of the quantized values; None where they are too few to be listed.
-
-        With 32 bits a coordinate that only happens when there are about as many levels as values.
-        """
+        """Return ECUQ's payload of the quantized values, or None if their levels are not listed."""
         quantized = quantizer(self._x, self._values.unit)
-        threads = check_threads(self._codec.threads)
-        blob = _core.ecuq_encode(quantized, FLOAT32, quantized.shape, 0, 32.0, 0.01, False, threads)
+        bits = MAX_BITS if self._by_entropy else self._bits
+        blob = _core.ecuq_encode(
+            quantized, FLOAT32, quantized.shape, 0, bits, 0.01, False, self._threads
+        )
         frame = _core.Frame(blob, 1)
         return frame.payload if frame.ecuq_info()["explicit_levels"] else None
