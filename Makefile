@@ -1,6 +1,6 @@
 # One way to do each common thing. Every target sets up what it needs, in .venv and build/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpp test-python check format bench golden clean
+.PHONY: help demo test test-cpp test-python check format bench figures golden clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,6 +16,7 @@ help:
 	@echo "make test    all tests, C++ and Python"
 	@echo "make check   formatting, linters and types"
 	@echo "make bench   speed and size against the peers, and the targets"
+	@echo "make figures the paper's comparisons of compressors, as CSV and PNG (most of an hour)"
 	@echo "make golden  regenerate the golden frames (only with a change of the format or encoder)"
 
 # --- set-up --------------------------------------------------------------------------------------
@@ -83,6 +84,9 @@ bench: $(VENV)/bench-tools
 	$(BIN)/python -m benchmarks.compare
 	$(BIN)/python -m benchmarks.compare_eden
 	$(BIN)/python -m pytest benchmarks/micro -m bench -p no:cacheprovider
+
+figures: $(VENV)/test-tools
+	$(BIN)/python -m docofl_codec.figures --out benchmarks/figures
 
 golden: $(VENV)/test-tools
 	$(BIN)/python -m tests.golden.make_golden

@@ -57,7 +57,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         size = "" if name == "dimension" else f"\n{dimension:,} coordinates"
         axes[0][column].set_title(TITLES.get(panel, panel) + size, fontsize=11)
     axes[0][0].set_ylabel("NMSE (lower is better)")
-    axes[1][0].set_ylabel("encoding time in seconds\n(one thread, least of the repeats)")
+    axes[1][0].set_ylabel("encoding time in CPU seconds\n(one thread, least of the repeats)")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False

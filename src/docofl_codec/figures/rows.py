@@ -29,9 +29,9 @@ class Row:
     nmse : float
         Squared norm of the error over squared norm of the vector.
     encode_seconds : float
-        On one thread.
+        CPU time on one thread, which other load of the machine does not lengthen much.
     encode_seconds_least : float
-        The least of the repeats, which other load disturbs less.
+        The least of the repeats.
     repeats : int
     """
 
