@@ -50,7 +50,7 @@ class ECKMeans(ScalarQuantization):
     >>> from docofl_codec.baselines import ECKMeans
     >>> x = np.random.default_rng(0).normal(size=10_000).astype(np.float32)
     >>> inspect(ECKMeans(bits=3).encode(x)).num_levels
-    9
+    8
     """
 
     name: ClassVar[str] = "eckmeans"

@@ -25,6 +25,7 @@ __all__ = ["add_arguments", "main"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command to a parser."""
     parser.add_argument("--quick", action="store_true", help="one repeat instead of ten")
+    parser.add_argument("--repeats", type=int, default=10, metavar="N", help="default: 10")
     parser.add_argument(
         "--out", type=Path, default=Path("figures"), metavar="DIR", help="default: figures"
     )
@@ -53,7 +54,9 @@ def main(args: argparse.Namespace) -> int:
     except ModuleNotFoundError:
         print('matplotlib is missing: pip install "docofl_codec[figures]"', file=sys.stderr)
         return 1
-    settings = Settings(repeats=1 if args.quick else 10, cnn=args.cnn, lstm=args.lstm)
+    settings = Settings(
+        repeats=1 if args.quick else max(args.repeats, 1), cnn=args.cnn, lstm=args.lstm
+    )
     args.out.mkdir(parents=True, exist_ok=True)
     claims = []
     for name in args.only or FIGURES:
