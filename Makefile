@@ -1,6 +1,6 @@
 # One way to do each common thing. Every target sets up what it needs, in .venv and build/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpp test-python check format bench accuracy golden clean
+.PHONY: help demo test test-cpp test-python check format bench accuracy figures golden clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,8 +15,9 @@ help:
 	@echo "make demo    build, install, show what ECUQ does to a real tensor, and train with DoCoFL"
 	@echo "make test    all tests, C++ and Python"
 	@echo "make check   formatting, linters and types"
-	@echo "make accuracy  the committed accuracy tables again: hours, needs DOCOFL_DATA"
+	@echo "make accuracy the committed accuracy tables again: hours, needs DOCOFL_DATA"
 	@echo "make bench   speed and size against the peers, and the targets"
+	@echo "make figures the paper's comparisons of compressors, as CSV and PNG (most of an hour)"
 	@echo "make golden  regenerate the golden frames (only with a change of the format or encoder)"
 
 # --- set-up --------------------------------------------------------------------------------------
@@ -92,6 +93,9 @@ bench: $(VENV)/bench-tools
 # What docs/design/accuracy.md reports; runs that are done are not done again.
 accuracy: $(VENV)/test-tools
 	$(BIN)/python -m benchmarks.accuracy
+
+figures: $(VENV)/test-tools
+	$(BIN)/python -m docofl_codec.figures --out benchmarks/figures
 
 golden: $(VENV)/test-tools
 	$(BIN)/python -m tests.golden.make_golden

@@ -2,19 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from docofl_codec.figures.weights import cache_dir
 
-
-def cache_dir() -> Path:
-    """Return the cache folder, created if need be.
-
-    Returns
-    -------
-    Path
-        ``$DOCOFL_CACHE`` when that is set, else ``~/.cache/docofl_codec``.
-    """
-    chosen = os.environ.get("DOCOFL_CACHE")
-    folder = Path(chosen) if chosen else Path.home() / ".cache" / "docofl_codec"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+__all__ = ["cache_dir"]

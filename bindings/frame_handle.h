@@ -2,6 +2,9 @@
 
 #include <pybind11/stl.h>
 
+#include <stdexcept>
+
+#include "docofl/baselines.h"
 #include "docofl/ecuq.h"
 #include "docofl/eden.h"
 #include "docofl/identity.h"
@@ -15,7 +18,7 @@ class FrameHandle {
   FrameHandle(const py::object& blob, int threads) : buffer_(blob, PyBUF_SIMPLE) {
     const LongCall call;
     frame_ = docofl::parse_frame(buffer_.bytes(), threads);
-    if (frame_.header.codec == docofl::CodecId::kEcuq) ecuq_ = docofl::ecuq_inspect(frame_);
+    if (docofl::has_ecuq_payload(frame_.header.codec)) ecuq_ = docofl::ecuq_inspect(frame_);
     if (frame_.header.codec == docofl::CodecId::kEden) eden_ = docofl::eden_inspect(frame_);
   }
 
@@ -53,11 +56,28 @@ class FrameHandle {
       throw py::value_error("buffer does not match its shape");
     }
     const LongCall call;
-    switch (frame_.header.codec) {
-      case docofl::CodecId::kIdentity: return docofl::identity_decode(frame_, view, threads);
-      case docofl::CodecId::kEcuq: return docofl::ecuq_decode(frame_, view, threads);
-      case docofl::CodecId::kEden: return docofl::eden_decode(frame_, view, threads);
+    const docofl::CodecId codec = frame_.header.codec;
+    if (codec == docofl::CodecId::kIdentity) return docofl::identity_decode(frame_, view, threads);
+    if (codec == docofl::CodecId::kEden) return docofl::eden_decode(frame_, view, threads);
+    if (docofl::has_ecuq_payload(codec)) return docofl::ecuq_decode(frame_, view, threads);
+    throw std::logic_error("a foreign payload is for its own decoder");
+  }
+
+  py::bytes payload() const {
+    return {reinterpret_cast<const char*>(frame_.payload.data), frame_.payload.size};
+  }
+
+  // Writes values that a foreign payload's decoder has found.
+  void store_values(const py::object& values, const py::object& out, int out_dtype) const {
+    const Buffer source(values, PyBUF_SIMPLE);
+    const Buffer target(out, PyBUF_WRITABLE);
+    const docofl::MutableTensorView view{target.data(), frame_.size, dtype_from_id(out_dtype)};
+    if (source.size() != frame_.size * sizeof(float) ||
+        target.size() != frame_.size * docofl::item_size(view.dtype)) {
+      throw py::value_error("buffer does not match its shape");
     }
+    const LongCall call;
+    docofl::store_decoded(static_cast<const float*>(source.data()), frame_.header.dtype, view);
   }
 
  private:

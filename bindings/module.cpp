@@ -5,4 +5,5 @@ PYBIND11_MODULE(_core, module) {
   register_errors(module);
   register_codec(module);
   register_eden(module);
+  register_baselines(module);
 }

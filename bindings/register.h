@@ -6,3 +6,4 @@
 void register_errors(pybind11::module_& module);
 void register_codec(pybind11::module_& module);
 void register_eden(pybind11::module_& module);
+void register_baselines(pybind11::module_& module);

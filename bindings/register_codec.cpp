@@ -87,7 +87,10 @@ void register_codec(py::module_& module) {
       .def("ecuq_info", &FrameHandle::ecuq_info)
       .def("eden_info", &FrameHandle::eden_info)
       .def("decode_into", &FrameHandle::decode_into, py::arg("out"), py::arg("out_dtype"),
-           py::arg("threads"));
+           py::arg("threads"))
+      .def_property_readonly("payload", &FrameHandle::payload)
+      .def("store_values", &FrameHandle::store_values, py::arg("values"), py::arg("out"),
+           py::arg("out_dtype"));
   module.def("build_info", &build_info);
   module.def("set_isa", &docofl::set_isa, py::arg("name"));
 }

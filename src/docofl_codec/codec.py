@@ -40,6 +40,7 @@ class _FrozenCodec:
 
     name: ClassVar[str]
     is_lossless: ClassVar[bool] = False
+    short_option: ClassVar[str] = "bits"  # what follows the colon of a short spelling
 
     def get_config(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary for :func:`codec_from_config`."""
@@ -140,11 +141,12 @@ class Identity(_FrozenCodec):
         return frame._decode(blob, self.name, out, None, None, None, self.threads)
 
 
-_CODECS: dict[str, type[Ecuq] | type[Eden] | type[Identity]] = {
-    "ecuq": Ecuq,
-    "eden": Eden,
-    "identity": Identity,
-}
+_CODECS: dict[str, type[Any]] = {"ecuq": Ecuq, "eden": Eden, "identity": Identity}
+
+
+def register_codec(codec: type[_FrozenCodec]) -> None:
+    """Make a codec known to :func:`codec_from_config` and :func:`make_codec`."""
+    _CODECS[codec.name] = codec
 
 
 def codec_from_config(config: Mapping[str, Any]) -> Codec:
@@ -161,13 +163,16 @@ def codec_from_config(config: Mapping[str, Any]) -> Codec:
     if name not in _CODECS:
         raise InvalidInputError(f"codec: found {name!r}, expected one of {', '.join(_CODECS)}")
     try:
-        return _CODECS[name](**options)
+        codec: Codec = _CODECS[name](**options)
     except TypeError as error:
         raise InvalidInputError(f"options of {name}: {error}") from None
+    return codec
 
 
 def make_codec(spelling: str) -> Codec:
     """Build a codec from its short spelling, ``name`` or ``name:bits``.
+
+    What follows the colon is the fraction of coordinates that are kept for ``topk`` and ``randk``.
 
     Examples
     --------
@@ -175,11 +180,12 @@ def make_codec(spelling: str) -> Codec:
     >>> make_codec("ecuq:1.5").get_config()["bits"]
     1.5
     """
-    name, separator, bits = spelling.partition(":")
+    name, separator, value = spelling.partition(":")
     if not separator:
         return codec_from_config({"codec": name})
     try:
-        return codec_from_config({"codec": name, "bits": float(bits)})
+        option = _CODECS[name].short_option if name in _CODECS else "bits"
+        return codec_from_config({"codec": name, option: float(value)})
     except ValueError as error:
         message = f'codec: found {spelling!r}, expected "name:bits"; {error}'
         raise InvalidInputError(message) from None

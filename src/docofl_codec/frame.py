@@ -5,9 +5,12 @@ The layout of the bytes is docs/format.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from docofl_codec import _core
 from docofl_codec._buffers import (
@@ -28,7 +31,45 @@ from docofl_codec.errors import InvalidInputError, LimitExceededError, Unsupport
 
 __all__ = ["FrameInfo", "decode", "inspect"]
 
-CODEC_NAMES = ("identity", "ecuq", "eden")
+CODEC_NAMES = {
+    0: "identity",
+    1: "ecuq",
+    2: "eden",
+    16: "hadamard-sq",
+    17: "kashin-sq",
+    18: "qsgd",
+    19: "randk",
+    20: "topk",
+    21: "countsketch",
+    22: "ecq",
+    23: "eckmeans",
+}
+ECUQ_PAYLOADS = ("ecuq", "ecq", "eckmeans")
+
+
+@dataclass(frozen=True)
+class ForeignPayload:
+    """How to read payloads that the core does not know.
+
+    Attributes
+    ----------
+    decode : callable
+        From payload, number of coordinates (at least 1) and threads (0: OpenMP's number) to flat
+        float32 values, finite.
+    describe : callable
+        From payload and number of coordinates to further fields of :class:`FrameInfo`.
+    """
+
+    decode: Callable[[bytes, int, int], npt.NDArray[np.float32]]
+    describe: Callable[[bytes, int], dict[str, Any]]
+
+
+_FOREIGN: dict[int, ForeignPayload] = {}
+
+
+def register_payload(codec_id: int, payload: ForeignPayload) -> None:
+    """Tell :func:`decode` and :func:`inspect` how to read a codec's payloads."""
+    _FOREIGN[codec_id] = payload
 
 
 @dataclass(frozen=True)
@@ -40,7 +81,7 @@ class FrameInfo:
     Attributes
     ----------
     codec : str
-        ``"ecuq"``, ``"eden"`` or ``"identity"``.
+        ``"ecuq"``, ``"eden"``, ``"identity"`` or a baseline's name.
     dtype : str
         Of the tensor that was encoded.
     shape : tuple of int
@@ -67,11 +108,15 @@ class FrameInfo:
     coded_levels, tuple_size, raw_bits, num_outliers : int or None
         How levels are turned into code words (docs/format.md, section 3).
     bits : float or None
-        EDEN: the budget that was asked for.
+        EDEN: the budget that was asked for. Stochastic quantization: bits a coefficient.
     seed : int or None
-        EDEN: of the rotation.
+        Of what is random about decoding: EDEN's rotation, say.
     entropy_coded : bool or None
         EDEN: whether the rotated coordinates are entropy-coded.
+    num_kept : int or None
+        Rand-K and Top-K: coordinates that were sent.
+    sketch_shape : tuple of int or None
+        Count-Sketch: rows and columns.
     """
 
     codec: str
@@ -94,6 +139,8 @@ class FrameInfo:
     bits: float | None = None
     seed: int | None = None
     entropy_coded: bool | None = None
+    num_kept: int | None = None
+    sketch_shape: tuple[int, int] | None = None
 
 
 def _framework_of(frame: _core.Frame) -> Framework:
@@ -127,10 +174,12 @@ def inspect(blob: bytes) -> FrameInfo:
     """
     frame = _core.Frame(as_blob(blob), 1)
     levels: dict[str, Any] = {}  # and what else the codec tells
-    if CODEC_NAMES[frame.codec] == "ecuq":
+    if CODEC_NAMES[frame.codec] in ECUQ_PAYLOADS:
         levels = dict(frame.ecuq_info())
     elif CODEC_NAMES[frame.codec] == "eden" and frame.size:
         levels = dict(frame.eden_info())
+    elif frame.codec in _FOREIGN and frame.size:
+        levels = _FOREIGN[frame.codec].describe(frame.payload, frame.size)
     return FrameInfo(
         codec=CODEC_NAMES[frame.codec],
         dtype=DTYPE_NAMES[frame.dtype],
@@ -217,7 +266,7 @@ def _decode(
         raise InvalidInputError(f"shape: found {shape}, expected {tuple(expected_shape)}")
     if out is not None:
         memory, dtype = output_buffer(out, shape, frame.dtype)
-        frame.decode_into(memory, dtype, num_threads)
+        _decode_into(frame, memory, dtype, num_threads)
         mark_written(out)
         return out
     if framework is None:
@@ -231,5 +280,13 @@ def _decode(
             f"output: the frame needs {needed} bytes, expected at most {max_output_bytes}"
         )
     tensor, memory = new_tensor(shape, dtype, framework)
-    frame.decode_into(memory, dtype, num_threads)
+    _decode_into(frame, memory, dtype, num_threads)
     return tensor
+
+
+def _decode_into(frame: _core.Frame, memory: npt.NDArray[Any], dtype: int, threads: int) -> None:
+    if frame.codec not in _FOREIGN:
+        frame.decode_into(memory, dtype, threads)
+    elif frame.size:
+        values = _FOREIGN[frame.codec].decode(frame.payload, frame.size, threads)
+        frame.store_values(values, memory, dtype)

@@ -5,6 +5,16 @@ from __future__ import annotations
 import pytest
 
 from docofl_codec import Codec, Ecuq, Eden, Identity
+from docofl_codec.baselines import (
+    ECQ,
+    QSGD,
+    CountSketch,
+    ECKMeans,
+    HadamardSQ,
+    KashinSQ,
+    RandK,
+    TopK,
+)
 
 CODECS: dict[str, Codec] = {
     "identity": Identity(),
@@ -12,6 +22,16 @@ CODECS: dict[str, Codec] = {
     **{f"ecuq-entropy-{bits}": Ecuq(bits=bits, budget="entropy") for bits in (1.5, 4)},
     **{f"eden-{bits}": Eden(bits=bits) for bits in (0.5, 1, 2.5, 4, 8)},
     **{f"eden-coded-{bits}": Eden(bits=bits, entropy_coded=True) for bits in (2, 4)},
+    **{f"hadamard-sq-{bits}": HadamardSQ(bits=bits) for bits in (1, 2.5)},
+    "kashin-sq-2": KashinSQ(bits=2, iterations=4),
+    **{f"qsgd-{bits}": QSGD(bits=bits) for bits in (0.5, 3)},
+    "qsgd-levels": QSGD(levels=4),
+    "randk": RandK(fraction=0.1),
+    "topk": TopK(fraction=0.1),
+    "topk-bits": TopK(bits=2),
+    "countsketch": CountSketch(bits=4),
+    "ecq": ECQ(bits=2, starts=1, multipliers=3, iterations=3),
+    "eckmeans": ECKMeans(bits=2, iterations=10),
 }
 
 

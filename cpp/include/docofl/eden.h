@@ -61,6 +61,9 @@ void eden_decode_sum(const std::vector<Frame>& frames, const std::vector<double>
 // others. A block's norm is kept.
 void eden_rotate(const float* x, std::size_t n, std::uint64_t seed, float* out, int threads);
 
+// Undoes eden_rotate with the same seed. `v` is destroyed.
+void eden_rotate_back(float* v, std::size_t n, std::uint64_t seed, float* out, int threads);
+
 // The Walsh-Hadamard transform in natural order, in place, not normalized, on one thread. n must be
 // a power of two.
 void hadamard_transform(float* x, std::size_t n);

@@ -15,7 +15,33 @@ constexpr std::size_t kChecksumBytes = 4;
 // The flag bits that a reader may ignore.
 constexpr std::uint8_t kFlagTorch = 0x01;
 
-enum class CodecId : std::uint8_t { kIdentity = 0, kEcuq = 1, kEden = 2 };
+enum class CodecId : std::uint8_t {
+  kIdentity = 0,
+  kEcuq = 1,
+  kEden = 2,
+  // The baselines, in a range of their own (docs/format.md, section 9).
+  kHadamardSq = 16,
+  kKashinSq = 17,
+  kQsgd = 18,
+  kRandK = 19,
+  kTopK = 20,
+  kCountSketch = 21,
+  kEcq = 22,
+  kEcKMeans = 23,
+};
+
+// The payload is ECUQ's.
+constexpr bool has_ecuq_payload(CodecId codec) {
+  return codec == CodecId::kEcuq || codec == CodecId::kEcq || codec == CodecId::kEcKMeans;
+}
+
+// The payload is read by the caller; parse_frame checks its size alone.
+constexpr bool has_foreign_payload(CodecId codec) {
+  return codec >= CodecId::kHadamardSq && codec <= CodecId::kCountSketch;
+}
+
+// A foreign payload has a byte for each so many coordinates, which bounds what a frame can claim.
+constexpr std::size_t kCoordinatesPerByte = 8192;
 
 // What the first section of docs/format.md holds.
 struct FrameHeader {
@@ -46,6 +72,9 @@ std::size_t frame_size(const FrameHeader& header, std::size_t payload_size);
 // `out` must have room for frame_size(header, payload_size) bytes.
 std::uint8_t* write_frame_header(const FrameHeader& header, std::size_t payload_size,
                                  std::uint8_t* out);
+
+// Writes a whole frame of frame_size(header, payload.size) bytes around a payload.
+void write_frame(const FrameHeader& header, ByteView payload, int threads, std::uint8_t* out);
 
 // Writes the checksum into the last bytes of a frame that is complete otherwise.
 void seal_frame(std::uint8_t* frame, std::size_t size, int threads);

@@ -80,4 +80,18 @@ void eden_rotate(const float* x, std::size_t n, std::uint64_t seed, float* out, 
   std::copy(x + rotated_size(n), x + n, out + rotated_size(n));
 }
 
+void eden_rotate_back(float* v, std::size_t n, std::uint64_t seed, float* out, int threads) {
+  const DefaultFloatMode float_mode;
+  threads = rotation_threads(n, threads);
+  const Rotation rotation(seed);
+  const std::size_t blocks = num_rotation_blocks(n);
+  std::vector<Rotation::Words> words(num_workers(blocks, threads));
+  parallel_for(blocks, threads, [&](std::size_t number, int worker) {
+    const RotationBlock block = rotation_block(n, number);
+    kernels().rotate_back(v + block.begin, rotation.signs(block, &words[worker]), block.size,
+                          rotation_norm(block.size), 1, Put::kStore, out + block.begin);
+  });
+  std::copy(v + rotated_size(n), v + n, out + rotated_size(n));
+}
+
 }  // namespace docofl

@@ -19,6 +19,12 @@ constexpr std::uint64_t kMaxTensorBytes = std::uint64_t(1) << 62;
   throw Error(ErrorKind::kUnsupportedFrame, message);
 }
 
+bool is_codec(std::uint8_t id) {
+  return id <= static_cast<std::uint8_t>(CodecId::kEden) ||
+         (id >= static_cast<std::uint8_t>(CodecId::kHadamardSq) &&
+          id <= static_cast<std::uint8_t>(CodecId::kEcKMeans));
+}
+
 // Sets `size` to the product of the shape and returns true, or returns false where the format
 // cannot hold it. Zero dimensions do not hide an overflow of the others.
 bool shape_size(const std::vector<std::uint64_t>& shape, DType dtype, std::size_t* size) {
@@ -59,8 +65,9 @@ Frame parse_frame(ByteView bytes, int threads) {
     unsupported("version at byte 3: found " + std::to_string(version) + ", expected 1");
   }
   const auto codec = reader.read<std::uint8_t>("codec");
-  if (codec > static_cast<std::uint8_t>(CodecId::kEden)) {
-    unsupported("codec at byte 4: found id " + std::to_string(codec) + ", expected 0 to 2");
+  if (!is_codec(codec)) {
+    unsupported("codec at byte 4: found id " + std::to_string(codec) +
+                ", expected 0 to 2 or 16 to 23");
   }
   const auto dtype = reader.read<std::uint8_t>("dtype");
   if (dtype >= kNumDTypes) {
@@ -104,6 +111,15 @@ Frame parse_frame(ByteView bytes, int threads) {
                                                 " bytes, expected " + std::to_string(expected));
     }
   }
+  if (has_foreign_payload(frame.header.codec)) {
+    const std::size_t least = divide_up(frame.size, kCoordinatesPerByte);
+    if (frame.payload.size < least || (frame.size == 0 && frame.payload.size > 0)) {
+      throw Error(ErrorKind::kCorruptFrame,
+                  "payload: found " + std::to_string(frame.payload.size) + " bytes for " +
+                      std::to_string(frame.size) + " coordinates, expected " +
+                      (frame.size == 0 ? "none" : "at least " + std::to_string(least)));
+    }
+  }
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
   const std::uint32_t computed = frame_checksum(bytes.data, reader.position(), threads);
   const auto stored = reader.read<std::uint32_t>("checksum");
@@ -133,6 +149,12 @@ std::uint8_t* write_frame_header(const FrameHeader& header, std::size_t payload_
   out += kFixedHeaderBytes;
   for (const std::uint64_t dim : header.shape) out = write_varint(out, dim);
   return write_varint(out, payload_size);
+}
+
+void write_frame(const FrameHeader& header, ByteView payload, int threads, std::uint8_t* out) {
+  std::uint8_t* place = write_frame_header(header, payload.size, out);
+  if (payload.size > 0) std::memcpy(place, payload.data, payload.size);
+  seal_frame(out, frame_size(header, payload.size), threads);
 }
 
 void seal_frame(std::uint8_t* frame, std::size_t size, int threads) {
