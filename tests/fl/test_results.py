@@ -74,24 +74,3 @@ def test_adaptive_budgets_save_a_sixth_of_the_downlink() -> None:
     assert mean(adaptive) >= mean(fixed) - 0.005
     assert mean(adaptive, "downlink_bytes") <= 0.85 * mean(fixed, "downlink_bytes")
     assert mean(rows["2,2,3"], "last_rho") > 3 * mean(adaptive, "last_rho")
-
-
-def test_old_anchors_hurt_where_corrections_are_coarse() -> None:
-    rows = table("kv")
-    young, old = "K=10 V=3", "K=50 V=10"
-    assert mean(rows[f"{old} 2,0.5,3"], "final_train_accuracy") < mean(
-        rows[f"{young} 2,0.5,3"], "final_train_accuracy"
-    )
-    loss = {
-        codec: mean(rows[f"{young} {codec}"]) - mean(rows[f"{old} {codec}"])
-        for codec in ("2,2,3", "2,0.5,3")
-    }
-    assert loss["2,0.5,3"] > loss["2,2,3"]
-
-
-def test_order_of_the_downlinks_with_error_feedback() -> None:
-    """As in the appendix: 1 bit is worst, 2 bits next; 3 bits and DoCoFL (2,1) near exact."""
-    rows = {label: mean(found) for label, found in table("ef21").items()}
-    assert rows["EDEN, 1 bit"] < rows["EDEN, 2 bits"] < rows["exact"]
-    assert rows["DoCoFL (2,1)"] > rows["EDEN, 2 bits"]
-    assert rows["DoCoFL (2,1)"] > rows["EDEN, 3 bits"] - 0.02
