@@ -17,7 +17,7 @@ help:
 	@echo "make check   formatting, linters and types"
 	@echo "make accuracy the committed accuracy tables again: hours, needs DOCOFL_DATA"
 	@echo "make bench   speed and size against the peers, and the targets"
-	@echo "make figures the paper's comparisons of compressors, as CSV and PNG (most of an hour)"
+	@echo "make figures the paper's comparisons of compressors, as CSV and PNG (half an hour)"
 	@echo "make golden  regenerate the golden frames (only with a change of the format or encoder)"
 
 # --- set-up --------------------------------------------------------------------------------------

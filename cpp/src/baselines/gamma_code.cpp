@@ -72,7 +72,7 @@ class GammaReader {
   }
 
   // Checks the zero bits up to the byte and returns the number of bytes read.
-  std::size_t finish() {
+  std::size_t finish() const {
     const unsigned padding = pending_bits_ % 8;
     if ((pending_ & ((1u << padding) - 1)) != 0) corrupt("expected zeros up to the byte");
     return position_ - pending_bits_ / 8;
