@@ -29,6 +29,8 @@ def test_anchors_are_found_by_id_until_they_are_gone() -> None:
     queue = AnchorQueue(2, CODEC.decode)
     ids = [queue.enqueue(t, frame(t)).id for t in range(3)]
     assert queue.get(ids[1]).frame == frame(1)
+    assert queue.get(ids[0]).vector[0] == 0  # of use until the end of the round
+    queue.release()
     with pytest.raises(StaleAnchorError, match="found id 0, expected one of 1, 2"):
         queue.get(ids[0])
     with pytest.raises(StaleAnchorError, match="found id 77"):

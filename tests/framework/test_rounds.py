@@ -57,18 +57,11 @@ def test_exact_corrections_give_federated_averaging_bit_for_bit(options: dict[st
 
 
 def test_a_deployment_every_round_is_compression_of_the_difference_to_the_last_model() -> None:
-    """With K = 1 and V = 1, clients told a round ahead hold the last model."""
+    """With K = 1 and V = 1, clients that are told a round ahead hold the last model."""
     codec = Eden(bits=2)
     process = UniformParticipation(20, 5, lead=1)
     server = exact_server(
-        deploy_every=1, capacity=2, participation=process, correction_codec=codec, seed=5
-    )
-    one = exact_server(
-        deploy_every=1,
-        capacity=1,
-        participation=UniformParticipation(20, 5),
-        correction_codec=codec,
-        seed=5,
+        deploy_every=1, capacity=1, participation=process, correction_codec=codec, seed=5
     )
     weights = np.zeros(SIZE, dtype=np.float32)
     last = weights
@@ -84,10 +77,19 @@ def test_a_deployment_every_round_is_compression_of_the_difference_to_the_last_m
     for _ in run(server, gradient_step, 12):
         pass
     assert server.weights.tobytes() == weights.tobytes()
-    # Told in the round itself, clients get the model of that round as their anchor.
-    for report in run(one, gradient_step, 12):
+    assert server.ledger.num_frames("late_anchor") == 5  # those of round 0
+
+
+def test_anchors_of_the_round_itself_need_no_correction() -> None:
+    server = exact_server(
+        deploy_every=1,
+        capacity=1,
+        participation=UniformParticipation(20, 5),
+        correction_codec=Eden(bits=2),
+    )
+    for report in run(server, gradient_step, 12):
         assert report.estimation.correction_norm == 0
-    assert one.weights.tobytes() == federated_averaging(one, 12).tobytes()
+    assert server.weights.tobytes() == federated_averaging(server, 12).tobytes()
 
 
 @pytest.mark.parametrize("anchor_codec", [Ecuq(bits=4), Ecuq(bits=2)])

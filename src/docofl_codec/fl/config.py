@@ -118,7 +118,7 @@ class RunConfig:
         paired: they differ by what their codecs do.
     lead_min, lead_max : int
         A client is told between so many rounds ahead of its own. By default from 1 to K (V - 1),
-        so that its anchor is between 1 and K V rounds old and, with V > 1, still there.
+        so that its anchor is between 1 and K V rounds old and still there.
     dropout : float
         The share of participants that vanish in their round.
     delayed, max_delay : float, int

@@ -60,7 +60,8 @@ class AnchorQueue:
     Parameters
     ----------
     capacity : int
-        V; one more pushes the oldest out.
+        V; one more pushes the oldest out. That one is still found by its id until `release`, as
+        clients of the round in which it is pushed out may hold it.
     decode : callable
         From a frame to its model, a codec's :meth:`Codec.decode`.
 
@@ -88,6 +89,7 @@ class AnchorQueue:
         self._anchors: deque[Anchor] = deque(maxlen=capacity)
         self._decode = decode
         self._last_used: tuple[int, Vector] | None = None
+        self._pushed_out: Anchor | None = None
         self.next_id = 0
 
     @property
@@ -103,9 +105,15 @@ class AnchorQueue:
         if sample is None:
             sample = np.empty(0, dtype=np.float32)
         anchor = Anchor(self.next_id, round_number, frame, bits, sample, self._vector)
+        if len(self._anchors) == self.capacity:
+            self._pushed_out = self._anchors[0]
         self._anchors.append(anchor)
         self.next_id += 1
         return anchor
+
+    def release(self) -> None:
+        """Forget the anchor that was pushed out, at the end of a round."""
+        self._pushed_out = None
 
     def latest(self) -> Anchor:
         """Return the newest anchor (``Q.top()`` in algorithm 2)."""
@@ -121,8 +129,8 @@ class AnchorQueue:
         StaleAnchorError
             Where it was pushed out, or never was.
         """
-        for anchor in self._anchors:
-            if anchor.id == anchor_id:
+        for anchor in (self._pushed_out, *self._anchors):
+            if anchor is not None and anchor.id == anchor_id:
                 return anchor
         known = ", ".join(str(anchor.id) for anchor in self._anchors)
         raise StaleAnchorError(f"anchor: found id {anchor_id}, expected one of {known or 'none'}")
@@ -147,7 +155,7 @@ class AnchorQueue:
         """Take over what :meth:`state` returned."""
         anchors = [Anchor(**fields, _decoded=self._vector) for fields in state["anchors"]]
         self._anchors = deque(anchors, maxlen=self.capacity)
-        self._last_used = None
+        self._last_used = self._pushed_out = None
         self.next_id = state["next_id"]
 
     def _vector(self, anchor: Anchor) -> Vector:

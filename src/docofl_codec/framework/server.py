@@ -432,6 +432,7 @@ class Server:
         for name in ("accepted", "dropped", "missing"):
             self.counters[name] += getattr(report, name)
         self.round += 1
+        self.anchors.release()
         for old in [r for r in self._accepted if r < self.round - self.max_delay]:
             del self._accepted[old]
         self._current = self._new_round()
