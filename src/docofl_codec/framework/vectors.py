@@ -15,7 +15,7 @@ __all__ = ["Vector", "as_vector", "slices", "squared_distance", "squared_norm"]
 
 Vector = npt.NDArray[np.float32]
 
-_SLICE = 1 << 15  # a few float32 operands fit the second-level cache
+_SLICE = 1 << 13  # fits the first-level cache, and BLAS starts no threads for it
 
 
 def as_vector(values: Any, *, size: int | None = None, what: str = "vector") -> Vector:
