@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -76,10 +77,7 @@ class UniformParticipation:
 
     def participants(self, round_number: int) -> Mapping[int, int]:
         """Return the clients of a round with their notification rounds."""
-        chosen = _choose(self.seed, round_number, self.num_clients, self.per_round)
-        leads = _draw_leads(self.seed, round_number, self.per_round, *self._bounds)
-        told = (max(0, round_number - lead) for lead in leads)
-        return dict(zip(chosen, told, strict=True))
+        return _uniform(self.seed, round_number, self.num_clients, self.per_round, *self._bounds)
 
     @property
     def _bounds(self) -> tuple[int, int]:
@@ -288,6 +286,15 @@ def _choose(seed: int, round_number: int, num_clients: int, per_round: int) -> t
 
 
 @lru_cache(maxsize=1024)
+def _uniform(
+    seed: int, round_number: int, num_clients: int, per_round: int, low: int, high: int
+) -> Mapping[int, int]:
+    chosen = _choose(seed, round_number, num_clients, per_round)
+    leads = _draw_leads(seed, round_number, per_round, low, high)
+    told = (max(0, round_number - lead) for lead in leads)
+    return MappingProxyType(dict(zip(chosen, told, strict=True)))
+
+
 def _draw_leads(seed: int, round_number: int, count: int, low: int, high: int) -> tuple[int, ...]:
     if low == high:
         return (low,) * count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ __all__ = ["Vector", "as_vector", "slices", "squared_distance", "squared_norm"]
 Vector = npt.NDArray[np.float32]
 
 _SLICE = 1 << 13  # fits the first-level cache, and BLAS starts no threads for it
+_CHECKED = 1 << 16
 
 
 def as_vector(values: Any, *, size: int | None = None, what: str = "vector") -> Vector:
@@ -50,15 +50,15 @@ def as_vector(values: Any, *, size: int | None = None, what: str = "vector") -> 
         raise TypeError(f"{what}: found {values.dtype}, expected numbers ({error})") from None
     if size is not None and vector.size != size:
         raise InvalidInputError(f"{what}: found {vector.size} values, expected {size}")
-    if not math.isfinite(squared_norm(vector)):
+    if not all(np.isfinite(vector[part]).all() for part in slices(vector.size, _CHECKED)):
         raise InvalidInputError(f"{what}: found values that are not finite, expected none")
     return vector
 
 
-def slices(size: int) -> Iterator[slice]:
+def slices(size: int, step: int = _SLICE) -> Iterator[slice]:
     """Yield slices that cover a vector, so that chained operations stay in the cache."""
-    for start in range(0, size, _SLICE):
-        yield slice(start, start + _SLICE)
+    for start in range(0, size, step):
+        yield slice(start, start + step)
 
 
 def squared_norm(vector: Vector) -> float:
