@@ -245,7 +245,7 @@ def _compare(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([dataclasses.asdict(row) for row in rows]))
     else:
-        _print_rows(f"{base.task}, {len(rows[0].seeds)} seeds", rows)
+        _print_rows(f"{base.task}, seeds {', '.join(map(str, rows[0].seeds))}", rows)
     return 0
 
 
