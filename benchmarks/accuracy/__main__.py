@@ -35,11 +35,11 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
         ("compare", "cifar10", "--rounds", "30", "--codecs", "fedavg", "2,2,1", "2,0.5,1"),
         "table.csv",
     ),
+    "rho": (("ablate", "rho", "emnist", "--quick"), "rho.csv"),
     **{
         study: (("ablate", study, "emnist", "--seeds", seeds), f"{study}.csv")
         for study, seeds in (
             ("correction", "1"),
-            ("rho", "1"),
             ("adaptive", "3"),
             ("ef21", "1"),
             ("kv", "1"),
