@@ -37,8 +37,10 @@ EcuqInfo check_round_trip(const test::Tensor& tensor, const EcuqOptions& options
   if (options.budget == Budget::kBytes) {
     // docs/format.md, section 6.
     DOCOFL_CHECK(8.0 * double(bytes.size()) <= options.bits * double(size) + 8 * (64 + 10));
-  } else {
+  } else if (options.budget == Budget::kEntropy) {
     DOCOFL_CHECK(info.entropy <= options.bits + 1e-6);
+  } else {
+    DOCOFL_CHECK(info.step <= options.step * (1 + 0x1p-39));
   }
 
   const std::vector<float> original = tensor.values();
@@ -133,6 +135,25 @@ DOCOFL_TEST(the_paper_rule) {
   }
 }
 
+DOCOFL_TEST(a_step_instead_of_a_budget) {
+  for (const test::Distribution& distribution : test::distributions()) {
+    for (const std::size_t size : {1, 2, 700, 150000}) {
+      const test::Tensor tensor(distribution.make(size), DType::kFloat32);
+      const std::vector<float> values = tensor.values();
+      const auto ends = std::minmax_element(values.begin(), values.end());
+      const double range = static_cast<double>(*ends.second) - *ends.first;
+      for (const double levels : {0.1, 1.0, 2.5, 300.0, 40000.5, 1e9}) {
+        EcuqOptions options = with_bits(2);
+        options.budget = Budget::kNone;
+        options.step = range > 0 ? range / levels : 1.0;
+        const test::Note note(distribution.name, ", size ", size, ", levels ", levels);
+        const EcuqInfo info = check_round_trip(tensor, options);
+        if (!info.explicit_levels) DOCOFL_CHECK_EQUAL(info.num_levels, std::ceil(levels));
+      }
+    }
+  }
+}
+
 DOCOFL_TEST(constants_and_few_values_are_exact) {
   for (const float value : {0.0f, -0.0f, 1.5f, std::numeric_limits<float>::max(),
                             std::numeric_limits<float>::denorm_min()}) {
@@ -194,6 +215,12 @@ DOCOFL_TEST(bad_options_are_refused) {
   for (const double tolerance : {nan, -0.1, HUGE_VAL}) {
     EcuqOptions options = with_bits(2);
     options.tolerance = tolerance;
+    DOCOFL_CHECK_ERROR(ErrorKind::kInvalidInput, test::encode(tensor, options));
+  }
+  for (const double step : {nan, 0.0, -1.0, HUGE_VAL, 1e-12}) {
+    EcuqOptions options = with_bits(2);
+    options.budget = Budget::kNone;
+    options.step = step;
     DOCOFL_CHECK_ERROR(ErrorKind::kInvalidInput, test::encode(tensor, options));
   }
   FrameHeader header = test::header_of(tensor);

@@ -48,6 +48,7 @@ def ecuq_encode(
     tolerance: float,
     entropy_budget: bool,
     threads: int,
+    step: float = 0.0,
 ) -> bytes: ...
 def eden_encode(
     data: Any,

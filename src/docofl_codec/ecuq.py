@@ -15,35 +15,42 @@ from docofl_codec._buffers import Framework, Tensor, as_raw, check_threads
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.frame import _decode
 
-__all__ = ["DEFAULT_TOLERANCE", "Budget", "decode", "encode"]
+__all__ = ["DEFAULT_BITS", "DEFAULT_TOLERANCE", "Budget", "decode", "encode"]
 
 Budget = Literal["bytes", "entropy"]
 
+DEFAULT_BITS = 2.0
 DEFAULT_TOLERANCE = 0.01
 
 
 def encode(
     tensor: Tensor,
     *,
-    bits: float = 2.0,
+    bits: float | None = None,
+    step: float | None = None,
     budget: Budget = "bytes",
     tolerance: float = DEFAULT_TOLERANCE,
     threads: int | None = None,
 ) -> bytes:
-    """Compress a tensor to about `bits` bits a coordinate.
+    """Compress a tensor to about `bits` bits a coordinate, or to levels at a distance of `step`.
 
     Values become the centres of K equal bins between the smallest and the largest one, so that
     ``|x - x_hat| <= 0.51 * step`` plus the rounding of the dtype; K is the largest number found
-    that meets the budget. A tensor of at most 256 different values is kept exactly where that
-    meets the budget.
+    that meets the budget, or the smallest one that `step` allows. A tensor of at most 256 different
+    values is kept exactly where that meets the budget.
 
     Parameters
     ----------
     tensor : numpy.ndarray or torch.Tensor
         float32, float64, float16 or bfloat16, of any shape, finite. float64 is rounded to float32
         first. A contiguous float32 tensor is not copied.
-    bits : float, default 2
-        The budget in bits a coordinate, 0.01 to 32; fractions and less than 1 are fine.
+    bits : float, optional
+        The budget in bits a coordinate, 0.01 to 32, by default 2; fractions and less
+        than 1 are fine.
+    step : float, optional
+        Instead of a budget: the largest distance of levels, for an error bound or for several
+        tensors with the same precision. Needs no search; the range of the values may be at most
+        2^30 steps. `bits`, `budget` and `tolerance` do not go with it.
     budget : {"bytes", "entropy"}
         ``"bytes"``: ``8 * len(blob) <= bits * size + 8 * (64 + 10 * ndim)``, always.
         ``"entropy"``: the paper's rule, where the entropy of the quantized values meets the budget
@@ -78,16 +85,22 @@ def encode(
     """
     if budget not in ("bytes", "entropy"):
         raise InvalidInputError(f'budget: found {budget!r}, expected "bytes" or "entropy"')
+    if step is not None:
+        if bits is not None or budget != "bytes":
+            raise InvalidInputError("step: found a budget beside it, expected one of the two")
+        if not 0 < step < float("inf"):
+            raise InvalidInputError(f"step: found {step}, expected a positive, finite number")
     raw = as_raw(tensor)
     return _core.ecuq_encode(
         raw.data,
         raw.dtype,
         raw.shape,
         raw.flags,
-        bits,
+        DEFAULT_BITS if bits is None else bits,
         tolerance,
         budget == "entropy",
         check_threads(threads),
+        0.0 if step is None else step,
     )
 
 

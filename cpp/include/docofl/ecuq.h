@@ -13,12 +13,14 @@ namespace docofl {
 enum class Budget {
   kBytes,    // the frame's bytes meet the budget (docs/format.md, section 6)
   kEntropy,  // the paper's rule: the entropy of the quantized values meets it
+  kNone,     // as fine as `step` says, whatever that takes
 };
 
 struct EcuqOptions {
   double bits = 2.0;
   double tolerance = 0.01;  // how far below the budget, in bits a coordinate, a search may stop
   Budget budget = Budget::kBytes;
+  double step = 0;  // for Budget::kNone: the largest distance of levels; needs no search
   int threads = 0;  // 0: as many as OpenMP would use; never changes a byte
 };
 
@@ -36,7 +38,8 @@ class EcuqPlan {
   std::unique_ptr<Impl> impl_;
 };
 
-// The most bytes that a frame can take, where the options bound it (the bytes budget), otherwise 0.
+// The most bytes that a frame can take, where the options bound it (the bytes budget); for
+// Budget::kNone what is nearly always enough, otherwise 0.
 std::size_t encoded_capacity(const FrameHeader& header, const EcuqOptions& options);
 
 // Finds the levels and the code for `tensor`, and codes it for its exact size. `room`, if not

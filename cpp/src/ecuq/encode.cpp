@@ -1,3 +1,4 @@
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -27,7 +28,16 @@ namespace {
 constexpr double kMinBits = 0.01;
 constexpr double kMaxBits = 32;
 
+// Room for a frame without a budget, in bytes a coordinate: 16 bits are rarely wanted, and a frame
+// that takes more is coded twice.
+constexpr std::size_t kUnboundedBytes = 2;
+
 void check_options(const EcuqOptions& options) {
+  if (options.budget == Budget::kNone) {
+    if (options.step > 0 && options.step <= std::numeric_limits<double>::max()) return;
+    throw Error(ErrorKind::kInvalidInput, "step: found " + std::to_string(options.step) +
+                                              ", expected a positive, finite number");
+  }
   if (!(options.bits >= kMinBits && options.bits <= kMaxBits)) {
     throw Error(ErrorKind::kInvalidInput, "bits: found " + std::to_string(options.bits) +
                                               ", expected a number from 0.01 to 32");
@@ -42,11 +52,12 @@ void check_options(const EcuqOptions& options) {
 
 std::size_t encoded_capacity(const FrameHeader& header, const EcuqOptions& options) {
   check_options(options);
-  if (options.budget != Budget::kBytes) return 0;
+  if (options.budget == Budget::kEntropy) return 0;
   const std::size_t size = checked_size(header.shape, header.dtype);
+  const std::size_t around = 1 + 64 + 10 * header.shape.size();
+  if (options.budget == Budget::kNone) return kUnboundedBytes * size + around;
   // The bytes promise (docs/format.md, section 6), with a byte for roundings.
-  return static_cast<std::size_t>(options.bits * static_cast<double>(size) / 8) + 1 + 64 +
-         10 * header.shape.size();
+  return static_cast<std::size_t>(options.bits * static_cast<double>(size) / 8) + around;
 }
 
 EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const EcuqOptions& options,

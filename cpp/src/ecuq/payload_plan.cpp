@@ -1,9 +1,13 @@
 #include "ecuq/payload_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <optional>
+#include <string>
 
 #include "common/source.h"
+#include "docofl/error.h"
 #include "ecuq/bytes_search.h"
 #include "ecuq/entropy_search.h"
 #include "ecuq/explicit_levels.h"
@@ -18,6 +22,23 @@ std::size_t sample_size(std::size_t tensor_size) {
   constexpr std::size_t kLeast = 131072;
   constexpr std::size_t kMost = 262144;
   return std::min(kMost, std::max(kLeast, tensor_size / 8));
+}
+
+// The smallest number of levels whose distance is at most `step`. The distance that a frame tells
+// gives the number of its levels again: hence the tolerance.
+std::int32_t levels_for_step(const ValueRange& range, double step) {
+  constexpr double kTolerance = 0x1p-40;
+  const double length = static_cast<double>(range.x_max) - range.x_min;
+  const double num_levels = std::ceil(length / step * (1 - kTolerance));
+  if (num_levels > kMaxLevels) {
+    char found[32], least[32];
+    std::snprintf(found, sizeof found, "%g", step);
+    std::snprintf(least, sizeof least, "%g", length / kMaxLevels);
+    throw Error(ErrorKind::kInvalidInput, std::string("step: found ") + found +
+                                              ", expected at least " + least +
+                                              " for values of this range");
+  }
+  return static_cast<std::int32_t>(std::max(1.0, num_levels));
 }
 
 }  // namespace
@@ -47,7 +68,15 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   }
   sample.finish();
 
-  // 2. The paper's rule. Levels without end mean that the different values themselves fit the
+  // 2. No budget: the levels are given.
+  if (options.budget == Budget::kNone) {
+    const std::int32_t num_levels = levels_for_step(range, options.step);
+    const SymbolCode code =
+        choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size, threads);
+    return make_plan(request, {range.x_min, range.x_max, num_levels, {}}, code);
+  }
+
+  // 3. The paper's rule. Levels without end mean that the different values themselves fit the
   // budget, unless some are closer than any grid tells apart.
   if (options.budget == Budget::kEntropy) {
     EntropySearch search(tensor, sample, range, options);
@@ -67,7 +96,7 @@ PayloadPlan plan_payload(const PlanRequest& request) {
     return make_plan(request, {range.x_min, range.x_max, num_levels, {}}, code);
   }
 
-  // 3. The bytes rule: exact where few different values fit the budget, otherwise as fine as fits.
+  // 4. The bytes rule: exact where few different values fit the budget, otherwise as fine as fits.
   const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
   if (exact) {
     const SymbolCode code = choose_code(sample, *exact, tensor.size, threads);
