@@ -29,6 +29,10 @@ class FrameHandle {
     py::dict info;
     info["num_levels"] = ecuq_.num_levels;
     info["explicit_levels"] = ecuq_.explicit_levels;
+    info["coder"] = ecuq_.rans ? "rans" : "huffman";
+    info["dependent"] = ecuq_.dependent;
+    info["centroids"] = ecuq_.centroids;
+    info["num_tables"] = ecuq_.num_tables;
     info["coded_levels"] = ecuq_.coded_levels;
     info["tuple_size"] = ecuq_.tuple_size;
     info["raw_bits"] = ecuq_.raw_bits;

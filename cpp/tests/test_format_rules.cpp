@@ -313,7 +313,7 @@ DOCOFL_TEST(fields_of_a_frame) {
   for (const std::size_t place : {0, 1, 2}) {
     DOCOFL_CHECK(kind_of(changed(place, 0)) == ErrorKind::kCorruptFrame);
   }
-  for (const unsigned version : {0u, 2u, 255u}) {
+  for (const unsigned version : {0u, 3u, 255u}) {
     DOCOFL_CHECK(kind_of(changed(3, version)) == ErrorKind::kUnsupportedFrame);
   }
   for (const unsigned codec : {3u, 128u, 255u}) {

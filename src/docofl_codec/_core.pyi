@@ -49,6 +49,7 @@ def ecuq_encode(
     entropy_budget: bool,
     threads: int,
     step: float = 0.0,
+    best: bool = False,
 ) -> bytes: ...
 def eden_encode(
     data: Any,

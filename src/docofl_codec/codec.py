@@ -64,6 +64,7 @@ class Ecuq(_FrozenCodec):
     bits: float = 2.0
     budget: ecuq.Budget = "bytes"
     tolerance: float = ecuq.DEFAULT_TOLERANCE
+    quality: ecuq.Quality = "fast"
     threads: int | None = None
 
     def encode(self, tensor: Tensor, *, seed: int | None = None) -> bytes:  # noqa: ARG002
@@ -73,6 +74,7 @@ class Ecuq(_FrozenCodec):
             bits=self.bits,
             budget=self.budget,
             tolerance=self.tolerance,
+            quality=self.quality,
             threads=self.threads,
         )
 
@@ -173,6 +175,7 @@ def make_codec(spelling: str) -> Codec:
     """Build a codec from its short spelling, ``name`` or ``name:bits``.
 
     What follows the colon is the fraction of coordinates that are kept for ``topk`` and ``randk``.
+    ``ecuq-best`` is ECUQ with ``quality="best"``.
 
     Examples
     --------
@@ -181,11 +184,14 @@ def make_codec(spelling: str) -> Codec:
     1.5
     """
     name, separator, value = spelling.partition(":")
+    config: dict[str, Any] = {"codec": name}
+    if name == "ecuq-best":
+        config = {"codec": "ecuq", "quality": "best"}
     if not separator:
-        return codec_from_config({"codec": name})
+        return codec_from_config(config)
     try:
         option = _CODECS[name].short_option if name in _CODECS else "bits"
-        return codec_from_config({"codec": name, option: float(value)})
+        return codec_from_config({**config, option: float(value)})
     except ValueError as error:
         message = f'codec: found {spelling!r}, expected "name:bits"; {error}'
         raise InvalidInputError(message) from None

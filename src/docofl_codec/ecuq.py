@@ -15,9 +15,10 @@ from docofl_codec._buffers import Framework, Tensor, as_raw, check_threads
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.frame import _decode
 
-__all__ = ["DEFAULT_BITS", "DEFAULT_TOLERANCE", "Budget", "decode", "encode"]
+__all__ = ["DEFAULT_BITS", "DEFAULT_TOLERANCE", "Budget", "Quality", "decode", "encode"]
 
 Budget = Literal["bytes", "entropy"]
+Quality = Literal["fast", "best"]
 
 DEFAULT_BITS = 2.0
 DEFAULT_TOLERANCE = 0.01
@@ -30,6 +31,7 @@ def encode(
     step: float | None = None,
     budget: Budget = "bytes",
     tolerance: float = DEFAULT_TOLERANCE,
+    quality: Quality = "fast",
     threads: int | None = None,
 ) -> bytes:
     """Compress a tensor to about `bits` bits a coordinate, or to levels at a distance of `step`.
@@ -57,6 +59,12 @@ def encode(
         and bytes may exceed it.
     tolerance : float, default 0.01
         A search may stop when it is this close below the budget (the paper uses 0.1).
+    quality : {"fast", "best"}
+        ``"best"``: dependent quantization, 20 to 60 % less squared error for the same bytes.
+        Encodes some ten times slower and decodes about half as fast. Values come back within 8
+        steps, most within one, and may lie up to two steps beyond the extremes;
+        ``budget="entropy"`` does not go with it. Tensors of fewer than
+        1,024 values are coded as with ``"fast"``.
     threads : int, optional
         Threads to use at most; by default OpenMP's number. The bytes do not depend on it.
 
@@ -85,6 +93,8 @@ def encode(
     """
     if budget not in ("bytes", "entropy"):
         raise InvalidInputError(f'budget: found {budget!r}, expected "bytes" or "entropy"')
+    if quality not in ("fast", "best"):
+        raise InvalidInputError(f'quality: found {quality!r}, expected "fast" or "best"')
     if step is not None:
         if bits is not None or budget != "bytes":
             raise InvalidInputError("step: found a budget beside it, expected one of the two")
@@ -101,6 +111,7 @@ def encode(
         budget == "entropy",
         check_threads(threads),
         0.0 if step is None else step,
+        quality == "best",
     )
 
 

@@ -105,6 +105,14 @@ class FrameInfo:
         estimated from a sample; for ``budget="entropy"`` the exact entropy of the levels.
     explicit_levels : bool or None
         True where every value is restored exactly from a list of values.
+    coder : {"huffman", "rans"} or None
+        The entropy coder.
+    dependent : bool or None
+        True for ``quality="best"``: two quantizers in turn, chosen by a state machine.
+    centroids : bool or None
+        True where values come back as the mean of those with their level, not as its centre.
+    num_tables : int or None
+        Code tables that segments of the tensor choose from.
     coded_levels, tuple_size, raw_bits, num_outliers : int or None
         How levels are turned into code words (docs/format.md, section 3).
     bits : float or None
@@ -132,6 +140,10 @@ class FrameInfo:
     x_max: float | None = None
     entropy: float | None = None
     explicit_levels: bool | None = None
+    coder: str | None = None
+    dependent: bool | None = None
+    centroids: bool | None = None
+    num_tables: int | None = None
     coded_levels: int | None = None
     tuple_size: int | None = None
     raw_bits: int | None = None

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from docofl_codec import Codec, Ecuq, Eden, Identity, InvalidInputError, decode, inspect
-from docofl_codec.baselines import ECQ, ECKMeans
 from docofl_codec.reference.eden import theory_nmse
 from tests.helpers.data import SEED, Floats, layered, normal
 
@@ -44,20 +43,23 @@ def check_round_trip(codec: Codec, x: Floats) -> None:
     elif isinstance(codec, Eden):
         check_eden_error(codec, x, x_hat)
     else:
-        check_range(codec, x, x_hat)
+        check_range(x, x_hat, blob)
     if isinstance(codec, Ecuq) and x.size:
-        step = inspect(blob).step
-        assert step is not None
+        info = inspect(blob)
+        assert info.step is not None
         rounding = np.spacing(np.abs(x).max()) / 2  # of the result to its dtype
-        assert np.abs(x_hat - x).max() <= 0.51 * step + rounding
+        steps = 8 if info.dependent else 0.51
+        assert np.abs(x_hat - x).max() <= steps * info.step + rounding
 
 
-def check_range(codec: Codec, x: Floats, x_hat: Floats) -> None:
-    """Check that codecs without randomness stay between the extremes."""
+def check_range(x: Floats, x_hat: Floats, blob: bytes) -> None:
+    """Check that codecs without randomness stay between the extremes, or close."""
     assert np.isfinite(x_hat).all()
-    if isinstance(codec, (Ecuq, ECQ, ECKMeans, Identity)) and x.size:
-        assert x_hat.min() >= x.min()
-        assert x_hat.max() <= x.max()
+    info = inspect(blob)
+    if info.codec in ("ecuq", "ecq", "eckmeans", "identity") and x.size:
+        beyond = 2 * float(info.step or 0) if info.dependent else 0
+        assert x_hat.min() >= x.min() - beyond
+        assert x_hat.max() <= x.max() + beyond
 
 
 def check_eden_error(codec: Eden, x: Floats, x_hat: Floats) -> None:
@@ -85,8 +87,9 @@ def test_edges_of_blocks_and_streams(codec: Codec, size: int) -> None:
 @pytest.mark.parametrize("size", [1, 500, 5000, 70_000])
 def test_all_data_sets(codec: Codec, data_set: Callable[[int], Floats], size: int) -> None:
     x = data_set(size)
-    x_hat = np.asarray(codec.decode(codec.encode(x, seed=SEED)))
-    check_range(codec, x, x_hat)
+    blob = codec.encode(x, seed=SEED)
+    x_hat = np.asarray(codec.decode(blob))
+    check_range(x, x_hat, blob)
     if isinstance(codec, Eden):
         check_eden_error(codec, x, x_hat)
 

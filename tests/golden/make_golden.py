@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ import numpy.typing as npt
 from docofl_codec import decode, inspect
 from docofl_codec.reference import decode_frame
 from tests.golden.baseline_cases import BASELINE_CASES
+from tests.golden.best_cases import BEST_CASES
 from tests.golden.cases import CASES, Case
 
 FOLDER = Path(__file__).parent / "v1"
 BASELINE_FOLDER = Path(__file__).parent / "v1-baselines"
+BEST_FOLDER = Path(__file__).parent / "v2"
 MANIFEST = FOLDER / "manifest.json"
 MAX_TOTAL_BYTES = 100_000
 
@@ -72,10 +75,15 @@ def write(folder: Path, cases: dict[str, Case]) -> None:
     print(f"{len(made)} frames, {total} bytes")
 
 
+FOLDERS = {FOLDER: CASES, BASELINE_FOLDER: BASELINE_CASES, BEST_FOLDER: BEST_CASES}
+
+
 def main() -> None:
-    """Write all frames and the manifests."""
-    write(FOLDER, CASES)
-    write(BASELINE_FOLDER, BASELINE_CASES)
+    """Write all frames and the manifests, or those of the folders that are named."""
+    named = sys.argv[1:]
+    for folder, cases in FOLDERS.items():
+        if not named or folder.name in named:
+            write(folder, cases)
 
 
 if __name__ == "__main__":

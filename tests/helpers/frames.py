@@ -40,11 +40,12 @@ def make_frame(
     codec: int = ECUQ,
     dtype: int = FLOAT32,
     flags: int = 0,
+    version: int = 1,
     payload_size: int | None = None,
 ) -> bytes:
     """Wrap a payload in a sealed frame; `payload_size` overrides what the header says."""
     size = len(payload) if payload_size is None else payload_size
-    header = MAGIC + bytes([1, codec, dtype, flags, len(shape)])
+    header = MAGIC + bytes([version, codec, dtype, flags, len(shape)])
     header += b"".join(varint(dim) for dim in shape) + varint(size)
     return seal(header + payload)
 
@@ -68,14 +69,20 @@ def pack_bits(bits: str) -> bytes:
     return bytes(int(padded[i : i + 8][::-1], 2) for i in range(0, len(padded), 8))
 
 
+def width_bits(width: int, previous: int) -> str:
+    """Write a number as its difference to the one before (section 3.2)."""
+    difference = width - previous
+    mapped = 2 * difference - 1 if difference > 0 else -2 * difference
+    binary = f"{mapped + 1:b}"
+    return "0" * (len(binary) - 1) + "1" + binary[1:][::-1]
+
+
 def code_table(lengths: Iterable[int]) -> bytes:
     """Write the code lengths of section 3.2."""
     bits, previous = "", 4
     for length in lengths:
-        difference, previous = length - previous, length
-        mapped = 2 * difference - 1 if difference > 0 else -2 * difference
-        binary = f"{mapped + 1:b}"
-        bits += "0" * (len(binary) - 1) + "1" + binary[1:][::-1]
+        bits += width_bits(length, previous)
+        previous = length
     return pack_bits(bits)
 
 

@@ -17,7 +17,7 @@ from docofl_codec.baselines import (
     TopK,
 )
 from docofl_codec.reference import decode_frame
-from tests.helpers.data import SEED, few_values, normal, outliers
+from tests.helpers.data import SEED, Floats, few_values, normal, outliers
 from tests.helpers.frames import (
     EcuqPayload,
     code_table,
@@ -26,6 +26,7 @@ from tests.helpers.frames import (
     stream_sizes,
     uniform_levels,
 )
+from tests.helpers.rans_frames import RansPayload, rans_stream, rans_table
 
 BASELINE_IDS = range(16, 24)
 
@@ -85,6 +86,26 @@ def _with_four_streams() -> bytes:
     ).frame(4096)
 
 
+def _skewed(size: int) -> Floats:
+    """Values of one sign, so that levels are not mirrored, and two that are far away."""
+    x = np.exp(normal(size))
+    x[[3, 700]] = (-4e5, 2e6)
+    return x
+
+
+def _with_rans_pairs() -> bytes:
+    """Five coordinates in pairs, displaced levels, two tables for one segment."""
+    return RansPayload(
+        mode=4,
+        tuple_size=2,
+        displacements=bytes([5, 0x80]),
+        tables=rans_table([1000, 1000, 1000, 1096]) + rans_table([4000, 32, 32, 32]),
+        num_tables=2,
+        choices=b"\x01",
+        stream=rans_stream([4000, 32, 32, 32], [0, 0, 0]),
+    ).frame(5)
+
+
 SMALL_FRAMES: dict[str, bytes] = {
     "identity": Identity().encode(normal(6).reshape(2, 3)),
     "identity float64": Identity().encode(normal(3).astype(np.float64)),
@@ -101,6 +122,10 @@ SMALL_FRAMES: dict[str, bytes] = {
     "sparse": ecuq.encode(outliers(300), bits=4),
     "outliers": _with_outliers(),
     "four streams": _with_four_streams(),
+    "best": ecuq.encode(normal(1030), bits=0.4, quality="best"),
+    "best with outliers": ecuq.encode(_skewed(1100), bits=0.6, quality="best"),
+    "best float16": ecuq.encode(normal(1024).astype(np.float16), bits=0.5, quality="best"),
+    "rans pairs": _with_rans_pairs(),
     "eden": eden.encode(normal(16 + 3), bits=1, seed=SEED),
     "eden empty": eden.encode(np.empty((0, 3), np.float32), seed=SEED),
     "eden tail": eden.encode(normal(5), bits=2, seed=SEED),

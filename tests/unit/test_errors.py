@@ -45,7 +45,7 @@ def test_each_kind_of_failure_has_its_class(blob: bytes) -> None:
     with pytest.raises(InvalidInputError):
         ecuq.encode(np.array([np.nan], np.float32))
     with pytest.raises(UnsupportedFrameError):
-        decode(blob[:3] + b"\x02" + blob[4:])
+        decode(blob[:3] + b"\x03" + blob[4:])
     with pytest.raises(TruncatedFrameError):
         decode(blob[:-1])
     with pytest.raises(CorruptFrameError) as caught:
@@ -58,7 +58,7 @@ def test_each_kind_of_failure_has_its_class(blob: bytes) -> None:
 @pytest.mark.parametrize(
     ("change", "place", "found", "expected"),
     [
-        ((3, 9), "version at byte 3", "found 9", "expected 1"),
+        ((3, 9), "version at byte 3", "found 9", "expected 1 to 2"),
         ((4, 7), "codec at byte 4", "found id 7", "expected 0 to 2"),
         ((5, 4), "dtype at byte 5", "found id 4", "expected 0 to 3"),
         ((6, 0x40), "flags at byte 6", "found the critical bits 64", "expected none"),

@@ -16,10 +16,16 @@ enum class Budget {
   kNone,     // as fine as `step` says, whatever that takes
 };
 
+enum class Quality {
+  kFast,  // one uniform quantizer
+  kBest,  // dependent quantization: less error for the same bytes, a slower encoder
+};
+
 struct EcuqOptions {
   double bits = 2.0;
   double tolerance = 0.01;  // how far below the budget, in bits a coordinate, a search may stop
   Budget budget = Budget::kBytes;
+  Quality quality = Quality::kFast;
   double step = 0;  // for Budget::kNone: the largest distance of levels; needs no search
   int threads = 0;  // 0: as many as OpenMP would use; never changes a byte
 };
@@ -61,7 +67,11 @@ void ecuq_encode(const EcuqPlan& plan, const TensorView& tensor, int threads, st
 // What the parameters of an ECUQ payload say, without decoding it.
 struct EcuqInfo {
   bool explicit_levels = false;
-  std::uint32_t num_levels = 0;    // K, or the number of explicit levels
+  bool rans = false;               // the coder: rANS, otherwise Huffman
+  bool dependent = false;          // dependent quantization (quality "best")
+  bool centroids = false;          // values come back as the means of those with their level
+  std::uint32_t num_tables = 1;    // code tables that segments choose from
+  std::uint32_t num_levels = 0;    // K, or the number of explicit levels, or of those with rANS
   std::uint32_t coded_levels = 0;  // W
   std::uint32_t tuple_size = 0;    // t
   std::uint32_t raw_bits = 0;      // r

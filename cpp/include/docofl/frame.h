@@ -8,7 +8,8 @@
 
 namespace docofl {
 
-constexpr std::uint8_t kFormatVersion = 1;
+// Versions of the format. A frame states the least one that has all it uses.
+constexpr std::uint8_t kFormatVersion = 2;
 constexpr std::size_t kMaxDims = 32;
 constexpr std::size_t kChecksumBytes = 4;
 
@@ -45,6 +46,7 @@ constexpr std::size_t kCoordinatesPerByte = 8192;
 
 // What the first section of docs/format.md holds.
 struct FrameHeader {
+  std::uint8_t version = 1;
   CodecId codec = CodecId::kIdentity;
   DType dtype = DType::kFloat32;
   std::uint8_t flags = 0;

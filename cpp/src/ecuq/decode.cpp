@@ -15,15 +15,14 @@
 #include "ecuq/blocks.h"
 #include "ecuq/decode_pieces.h"
 #include "ecuq/payload.h"
+#include "ecuq/rans_decode.h"
+#include "ecuq/rans_payload.h"
 #include "entropy/huffman_decoder.h"
 
 namespace docofl {
 namespace {
 
 constexpr std::size_t kPiece = 2048;  // values reconstructed at a time: they stay in L1
-
-// Outputs of this many values do not fit the caches and are written past them.
-constexpr std::size_t kMinPastCaches = std::size_t(1) << 21;
 
 constexpr std::size_t kOutlierPiece = 64;  // outliers restored at a time
 
@@ -236,6 +235,7 @@ class BlockDecoder {
 
 EcuqInfo ecuq_inspect(const Frame& frame) {
   const DefaultFloatMode float_mode;
+  if (has_rans_payload(frame)) return rans_inspect(frame);
   const PayloadHeader header = read_payload_header(frame);
   EcuqInfo info;
   if (frame.size == 0) return info;
@@ -254,6 +254,7 @@ EcuqInfo ecuq_inspect(const Frame& frame) {
 
 void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) {
   const DefaultFloatMode float_mode;
+  if (has_rans_payload(frame)) return rans_decode_frame(frame, out, threads);
   const PayloadHeader header = read_payload_header(frame);
   if (frame.size == 0) return;
   const BlockDecoder decoder(frame, header, out.dtype, frame.size >= kMinPastCaches);
@@ -268,6 +269,7 @@ void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) 
 
 void ecuq_decode_pieces(const Frame& frame, int threads, const UsePiece& use) {
   const DefaultFloatMode float_mode;
+  if (has_rans_payload(frame)) return rans_decode_pieces(frame, threads, use);
   const PayloadHeader header = read_payload_header(frame);
   if (frame.size == 0) return;
   const BlockDecoder decoder(frame, header, DType::kFloat32, false);

@@ -7,6 +7,7 @@
 #include "docofl/error.h"
 #include "ecuq/payload.h"
 #include "ecuq/payload_plan.h"
+#include "ecuq/rans_payload.h"
 #include "ecuq/write_payload.h"
 
 namespace docofl {
@@ -37,6 +38,11 @@ void check_options(const EcuqOptions& options) {
     if (options.step > 0 && options.step <= std::numeric_limits<double>::max()) return;
     throw Error(ErrorKind::kInvalidInput, "step: found " + std::to_string(options.step) +
                                               ", expected a positive, finite number");
+  }
+  if (options.budget == Budget::kEntropy && options.quality == Quality::kBest) {
+    throw Error(
+        ErrorKind::kInvalidInput,
+        "quality: found 'best' with the entropy budget, expected the bytes budget or a step");
   }
   if (!(options.bits >= kMinBits && options.bits <= kMaxBits)) {
     throw Error(ErrorKind::kInvalidInput, "bits: found " + std::to_string(options.bits) +
@@ -80,6 +86,7 @@ EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const Ec
     if (room.size > start) request.room = {room.data + start, room.size - start};
     impl->payload = plan_payload(request);
     impl->payload_bytes = payload_size(impl->payload, impl->size);
+    if (!impl->payload.finished.empty()) impl->header.version = kRansVersion;
     // A frame that does not fit the room will be written elsewhere.
     if (frame_size(header, impl->payload_bytes) > room.size) impl->payload.blocks.bytes = nullptr;
   }

@@ -1,19 +1,17 @@
 #include "ecuq/payload.h"
 
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <string>
 
 #include "common/byte_io.h"
 #include "common/checked.h"
 #include "docofl/error.h"
 #include "ecuq/blocks.h"
+#include "ecuq/payload_fields.h"
 
 namespace docofl {
 namespace {
 
-constexpr std::uint8_t kCoderHuffman = 0;
 constexpr std::uint8_t kModeExplicit = 0x01;
 constexpr std::uint8_t kModeOutliers = 0x02;
 constexpr std::size_t kCommonBytes = 9;
@@ -27,41 +25,11 @@ std::size_t levels_bytes(const Levels& levels) {
   return levels.is_explicit() ? 4 * levels.explicit_values.size() : kUniformBytes;
 }
 
-[[noreturn]] void corrupt(const std::string& message) {
-  throw Error(ErrorKind::kCorruptFrame, "ECUQ " + message);
-}
-
-std::uint32_t read_bounded(ByteReader* reader, const char* field, std::uint32_t value,
-                           std::uint32_t low, std::uint32_t high) {
-  if (value < low || value > high) {
-    corrupt(std::string(field) + " before payload byte " + std::to_string(reader->position()) +
-            ": found " + std::to_string(value) + ", expected " + std::to_string(low) + " to " +
-            std::to_string(high));
-  }
-  return value;
-}
-
-// The least magnitude that rounds to an infinity of the dtype.
-float overflow_of(DType dtype) {
-  if (dtype == DType::kFloat16) return 65520.0f;
-  if (dtype == DType::kBFloat16) return 0x1.ffp127f;
-  return std::numeric_limits<float>::infinity();
-}
-
-float read_finite(ByteReader* reader, const char* field) {
-  const float value = reader->read<float>(field);
-  if (!std::isfinite(value)) {
-    corrupt(std::string(field) + " before payload byte " + std::to_string(reader->position()) +
-            ": expected a finite number");
-  }
-  return value;
-}
-
 void read_uniform_levels(ByteReader* reader, PayloadHeader* header) {
   Levels& levels = header->levels;
   levels.x_min = read_finite(reader, "x_min");
   levels.x_max = read_finite(reader, "x_max");
-  if (!(levels.x_min < levels.x_max)) corrupt("levels: expected x_min below x_max");
+  if (!(levels.x_min < levels.x_max)) corrupt_ecuq("levels: expected x_min below x_max");
   const auto num_levels = reader->read<std::uint32_t>("number of levels");
   levels.num_levels = static_cast<std::int32_t>(
       read_bounded(reader, "number of levels", num_levels, 1, kMaxLevels));
@@ -70,8 +38,8 @@ void read_uniform_levels(ByteReader* reader, PayloadHeader* header) {
   const std::uint64_t last_start =
       base + (static_cast<std::uint64_t>(layout.num_coded - 1) << layout.raw_bits);
   if (last_start >= num_levels) {
-    corrupt("coded window: reaches level " + std::to_string(last_start) + ", expected below " +
-            std::to_string(num_levels));
+    corrupt_ecuq("coded window: reaches level " + std::to_string(last_start) + ", expected below " +
+                 std::to_string(num_levels));
   }
   layout.base = static_cast<std::int32_t>(base);
 }
@@ -84,7 +52,8 @@ void read_explicit_levels(ByteReader* reader, PayloadHeader* header) {
       const float previous = values.back();
       const bool zeros =
           value == 0 && previous == 0 && std::signbit(previous) && !std::signbit(value);
-      if (!(previous < value) && !zeros) corrupt("explicit levels: expected increasing values");
+      if (!(previous < value) && !zeros)
+        corrupt_ecuq("explicit levels: expected increasing values");
     }
     values.push_back(value);
   }
@@ -114,7 +83,7 @@ void read_directory(ByteReader* reader, const Frame& frame, PayloadHeader* heade
     for (int s = 0; s < streams; ++s) {
       const auto stream_size = reader->read<std::uint16_t>("ECUQ directory");
       if (!coded && stream_size != 0)
-        corrupt("directory: expected empty streams for one code word");
+        corrupt_ecuq("directory: expected empty streams for one code word");
       header->stream_sizes.push_back(stream_size);
     }
     std::size_t outliers = 0;
@@ -134,8 +103,8 @@ void read_directory(ByteReader* reader, const Frame& frame, PayloadHeader* heade
   }
   header->block_offsets.push_back(offset);
   if (offset != frame.payload.size) {
-    corrupt("blocks: the directory adds up to " + std::to_string(offset) + " bytes, expected " +
-            std::to_string(frame.payload.size));
+    corrupt_ecuq("blocks: the directory adds up to " + std::to_string(offset) +
+                 " bytes, expected " + std::to_string(frame.payload.size));
   }
 }
 
@@ -162,6 +131,7 @@ std::size_t payload_header_size(const Levels& levels, const SymbolCode& code, st
 
 std::size_t payload_size(const PayloadPlan& plan, std::size_t size) {
   if (size == 0) return 0;
+  if (!plan.finished.empty()) return plan.finished.size();
   const Layout& layout = plan.code.layout;
   std::size_t bytes =
       payload_header_size(plan.levels, plan.code, size) + plan.blocks.num_outliers * kOutlierBytes;
@@ -212,39 +182,39 @@ std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, st
 PayloadHeader read_payload_header(const Frame& frame) {
   PayloadHeader header;
   if (frame.size == 0) {
-    if (frame.payload.size != 0) corrupt("payload: expected none for an empty tensor");
+    if (frame.payload.size != 0) corrupt_ecuq("payload: expected none for an empty tensor");
     return header;
   }
   ByteReader reader(frame.payload);
   const auto coder = reader.read<std::uint8_t>("coder");
   if (coder != kCoderHuffman) {
-    throw Error(ErrorKind::kUnsupportedFrame,
-                "ECUQ coder: found " + std::to_string(coder) + ", expected 0 (Huffman)");
+    throw Error(ErrorKind::kUnsupportedFrame, "ECUQ coder: found " + std::to_string(coder) +
+                                                  ", expected 0 (Huffman) or 1 (rANS)");
   }
   const auto mode = reader.read<std::uint8_t>("mode");
   const bool is_explicit = mode & kModeExplicit;
   header.has_outliers = mode & kModeOutliers;
   if (mode > (kModeExplicit | kModeOutliers) || (is_explicit && header.has_outliers)) {
-    corrupt("mode: found " + std::to_string(mode) + ", expected 0, 1 or 2");
+    corrupt_ecuq("mode: found " + std::to_string(mode) + ", expected 0, 1 or 2");
   }
   Layout& layout = header.layout;
   layout.tuple =
       read_bounded(&reader, "tuple size", reader.read<std::uint8_t>("tuple size"), 1, kMaxTuple);
-  if (layout.tuple > 1 && layout.tuple % 2 == 1) corrupt("tuple size: expected 1, 2, 4 or 6");
+  if (layout.tuple > 1 && layout.tuple % 2 == 1) corrupt_ecuq("tuple size: expected 1, 2, 4 or 6");
   layout.raw_bits = read_bounded(&reader, "raw bits", reader.read<std::uint8_t>("raw bits"), 0,
                                  layout.tuple > 1 || is_explicit ? 0 : kMaxRawBits);
   layout.num_coded = 1u + reader.read<std::uint8_t>("coded levels");
   if (layout.alphabet() > kMaxAlphabet || (layout.num_coded == 1 && layout.tuple > 1)) {
-    corrupt("code: " + std::to_string(layout.num_coded) + " levels in tuples of " +
-            std::to_string(layout.tuple) +
-            ", expected at most 256 combinations, or one level alone");
+    corrupt_ecuq("code: " + std::to_string(layout.num_coded) + " levels in tuples of " +
+                 std::to_string(layout.tuple) +
+                 ", expected at most 256 combinations, or one level alone");
   }
   header.entropy = read_finite(&reader, "entropy");
-  if (header.entropy < 0) corrupt("entropy: expected no negative number");
+  if (header.entropy < 0) corrupt_ecuq("entropy: expected no negative number");
   is_explicit ? read_explicit_levels(&reader, &header) : read_uniform_levels(&reader, &header);
   const float overflow = overflow_of(frame.header.dtype);
   if (!(header.levels.x_min > -overflow && header.levels.x_max < overflow)) {
-    corrupt("levels: expected values within the frame's dtype");
+    corrupt_ecuq("levels: expected values within the frame's dtype");
   }
   if (layout.alphabet() > 1) {
     const std::size_t start = reader.position();

@@ -20,6 +20,7 @@ struct PayloadPlan {
   Levels levels;
   SymbolCode code;
   EncodedBlocks blocks;
+  std::vector<std::uint8_t> finished;  // not empty: this, of the rANS coder, is the payload
 };
 
 // Whether the directory counts outliers: where some levels of the grid have no code word.

@@ -5,10 +5,13 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/source.h"
 #include "docofl/error.h"
 #include "ecuq/bytes_search.h"
+#include "ecuq/dependent_search.h"
 #include "ecuq/entropy_search.h"
 #include "ecuq/explicit_levels.h"
 #include "ecuq/sample.h"
@@ -41,6 +44,12 @@ std::int32_t levels_for_step(const ValueRange& range, double step) {
   return static_cast<std::int32_t>(std::max(1.0, num_levels));
 }
 
+PayloadPlan finished_plan(std::vector<std::uint8_t> payload) {
+  PayloadPlan plan;
+  plan.finished = std::move(payload);
+  return plan;
+}
+
 }  // namespace
 
 PayloadPlan make_plan(const PlanRequest& request, const Levels& levels, const SymbolCode& code) {
@@ -48,7 +57,8 @@ PayloadPlan make_plan(const PlanRequest& request, const Levels& levels, const Sy
   const std::size_t header = payload_header_size(levels, code, request.tensor.size);
   room = room.size > header ? MutableByteView{room.data + header, room.size - header}
                             : MutableByteView{};
-  return {levels, code, encode_blocks(request.tensor, levels, code, room, request.options.threads)};
+  return {
+      levels, code, encode_blocks(request.tensor, levels, code, room, request.options.threads), {}};
 }
 
 PayloadPlan plan_payload(const PlanRequest& request) {
@@ -70,6 +80,10 @@ PayloadPlan plan_payload(const PlanRequest& request) {
 
   // 2. No budget: the levels are given.
   if (options.budget == Budget::kNone) {
+    if (options.quality == Quality::kBest) {
+      if (auto payload = search_dependent(request, range))
+        return finished_plan(std::move(*payload));
+    }
     const std::int32_t num_levels = levels_for_step(range, options.step);
     const SymbolCode code =
         choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size, threads);
@@ -103,6 +117,9 @@ PayloadPlan plan_payload(const PlanRequest& request) {
     PayloadPlan plan = make_plan(request, *exact, code);
     const double charged_bits = 8.0 * static_cast<double>(charged_bytes(plan, tensor.size));
     if (charged_bits <= options.bits * static_cast<double>(tensor.size)) return plan;
+  }
+  if (options.quality == Quality::kBest) {
+    if (auto payload = search_dependent(request, range)) return finished_plan(std::move(*payload));
   }
   return search_bytes(request, sample, range);
 }

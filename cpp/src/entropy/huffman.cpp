@@ -6,6 +6,7 @@
 
 #include "common/bit_io.h"
 #include "docofl/error.h"
+#include "entropy/width_code.h"
 
 namespace docofl {
 namespace {
@@ -103,23 +104,6 @@ std::uint32_t reverse_bits(std::uint32_t value, unsigned count) {
   return reversed;
 }
 
-// Signed differences as 0, 1, 2, 3, 4, ... for 0, +1, -1, +2, -2, ...
-std::uint32_t zigzag(int difference) {
-  return difference > 0 ? 2u * static_cast<std::uint32_t>(difference) - 1
-                        : 2u * static_cast<std::uint32_t>(-difference);
-}
-
-int unzigzag(std::uint32_t value) {
-  const int half = static_cast<int>((value + 1) / 2);
-  return value % 2 == 1 ? half : -half;
-}
-
-unsigned floor_log2(std::uint32_t value) {
-  unsigned log = 0;
-  while (value >>= 1) ++log;
-  return log;
-}
-
 }  // namespace
 
 CodeLengths huffman_lengths(const SymbolCounts& counts, std::size_t alphabet, unsigned max_length) {
@@ -168,7 +152,7 @@ std::size_t code_table_size(const CodeLengths& lengths, std::size_t alphabet) {
   std::size_t bits = 0;
   int previous = kFirstPreviousLength;
   for (std::size_t s = 0; s < alphabet; ++s) {
-    bits += 2 * floor_log2(zigzag(lengths[s] - previous) + 1) + 1;
+    bits += width_code_bits(lengths[s], previous);
     previous = lengths[s];
   }
   return (bits + 7) / 8;
@@ -179,54 +163,23 @@ std::uint8_t* write_code_table(const CodeLengths& lengths, std::size_t alphabet,
   BitWriter writer(out);
   int previous = kFirstPreviousLength;
   for (std::size_t s = 0; s < alphabet; ++s) {
-    const std::uint32_t value = zigzag(lengths[s] - previous) + 1;
-    const unsigned zeros = floor_log2(value);
-    writer.write(0, zeros);
-    writer.write(1, 1);
-    writer.write(value - (1u << zeros), zeros);
+    write_width(&writer, lengths[s], previous);
     previous = lengths[s];
   }
   return writer.finish();
 }
 
 CodeLengths read_code_table(ByteView bytes, std::size_t alphabet, std::size_t* size) {
-  BitReader reader(bytes.data, bytes.size);
-  const auto read_bit = [&](std::size_t symbol) {
-    const int bit = reader.read_bit();
-    if (bit < 0) {
-      throw Error(ErrorKind::kTruncatedFrame, "code table: ends at symbol " +
-                                                  std::to_string(symbol) + ", expected " +
-                                                  std::to_string(alphabet) + " lengths");
-    }
-    return static_cast<std::uint32_t>(bit);
-  };
+  BitReader bits(bytes.data, bytes.size);
+  WidthReader reader(&bits, "code table", alphabet, kFirstPreviousLength, kMaxCodeLength);
   CodeLengths lengths{};
-  int length = kFirstPreviousLength;
-  for (std::size_t s = 0; s < alphabet; ++s) {
-    unsigned zeros = 0;
-    while (read_bit(s) == 0) {
-      // Differences reach 16 either way: mapped values below 2^6.
-      if (++zeros > 5)
-        throw Error(ErrorKind::kCorruptFrame, "code table: a difference is too large");
-    }
-    std::uint32_t value = 0;
-    for (unsigned i = 0; i < zeros; ++i) value |= read_bit(s) << i;
-    length += unzigzag((1u << zeros) + value - 1);
-    if (length < 0 || length > static_cast<int>(kMaxCodeLength)) {
-      throw Error(ErrorKind::kCorruptFrame, "code table: length of symbol " + std::to_string(s) +
-                                                " is " + std::to_string(length) +
-                                                ", expected 0 to 16");
-    }
-    lengths[s] = static_cast<std::uint8_t>(length);
-  }
-  if (!reader.padding_is_zero()) {
-    throw Error(ErrorKind::kCorruptFrame, "code table: expected zero bits up to the byte");
-  }
+  for (std::size_t s = 0; s < alphabet; ++s) lengths[s] = static_cast<std::uint8_t>(reader.next(s));
+  reader.check_padding();
   if (!is_complete_code(lengths, alphabet)) {
     throw Error(ErrorKind::kCorruptFrame,
                 "code table: the lengths do not form a complete prefix code");
   }
-  *size = reader.bytes_read();
+  *size = bits.bytes_read();
   return lengths;
 }
 

@@ -61,8 +61,9 @@ Frame parse_frame(ByteView bytes, int threads) {
                 "this is not a docofl frame");
   }
   const auto version = reader.read<std::uint8_t>("version");
-  if (version != kFormatVersion) {
-    unsupported("version at byte 3: found " + std::to_string(version) + ", expected 1");
+  if (version == 0 || version > kFormatVersion) {
+    unsupported("version at byte 3: found " + std::to_string(version) + ", expected 1 to " +
+                std::to_string(kFormatVersion));
   }
   const auto codec = reader.read<std::uint8_t>("codec");
   if (!is_codec(codec)) {
@@ -74,6 +75,7 @@ Frame parse_frame(ByteView bytes, int threads) {
     unsupported("dtype at byte 5: found id " + std::to_string(dtype) + ", expected 0 to 3");
   }
   Frame frame;
+  frame.header.version = version;
   frame.header.codec = static_cast<CodecId>(codec);
   frame.header.dtype = static_cast<DType>(dtype);
   frame.header.flags = reader.read<std::uint8_t>("flags");
@@ -141,7 +143,7 @@ std::size_t frame_size(const FrameHeader& header, std::size_t payload_size) {
 std::uint8_t* write_frame_header(const FrameHeader& header, std::size_t payload_size,
                                  std::uint8_t* out) {
   std::memcpy(out, kMagic, 3);
-  out[3] = kFormatVersion;
+  out[3] = header.version;
   out[4] = static_cast<std::uint8_t>(header.codec);
   out[5] = static_cast<std::uint8_t>(header.dtype);
   out[6] = header.flags;

@@ -30,7 +30,7 @@ struct WindowParams {
 // Coded levels that become values. [coded, ...), [out, ...) and `count` move on as values are
 // written.
 struct Reconstruction {
-  const float* table;   // the values of the coded levels, in room for at least 16, ...
+  const float* table;   // the values of the coded levels, in room for 256, ...
   unsigned table_size;  // ... so many of them
   GridParams grid;      // or, where `table` is null, the centres of bins: those of level base + j
   std::int32_t base;
@@ -74,6 +74,52 @@ struct HuffmanTable {
   std::uint32_t first[kMaxCodeLength + 1];
   std::uint64_t words[256];
 };
+
+// Frequencies of rANS add up to 2^kRansBits. An entry of its decode table, one for each of as many
+// numbers, holds the symbol's frequency less one in its low bits, then the number's place among
+// those of the symbol, and what the symbol becomes at the top.
+constexpr unsigned kRansBits = 12;
+constexpr unsigned kRansNameShift = 2 * kRansBits;
+constexpr std::uint32_t kRansMask = (std::uint32_t(1) << kRansBits) - 1;
+constexpr unsigned kRansLanes = 32;
+
+inline std::uint32_t rans_entry(std::uint32_t frequency, std::uint32_t place, std::uint32_t name) {
+  return (frequency - 1) | place << kRansBits | name << kRansNameShift;
+}
+
+// The states of a block and its words of 16 bits that are still to be read.
+struct RansStream {
+  const std::uint8_t* next;
+  const std::uint8_t* end;
+  std::uint32_t states[kRansLanes];
+};
+
+// The nearest even and odd coded level of values between two neighbours, their places and what they
+// cost.
+struct TrellisNeighbours {
+  float even_place, odd_place;
+  float even_rate, odd_rate;
+};
+
+// The grid of a dependent quantizer and what its levels cost (docs/format.md, section 3.8), all in
+// units of the step. A value is cheapest with one of four coded levels, the first or the second
+// quantizer's even or odd ones: the nearest of its kind, or the one that costs least.
+struct TrellisGrid {
+  float origin;
+  float inverse_step;
+  float low, high;    // values outside are outliers: ...
+  float placeholder;  // ... they are quantized like this one
+  bool mirrored;
+  std::int32_t base;                       // even
+  std::int32_t last;                       // the number of coded levels less one, at least 1
+  const TrellisNeighbours* neighbours[2];  // for either quantizer, by the lower neighbour
+  // First even, first odd, second even, second odd.
+  float frequent_places[4];
+  float frequent_rates[4];
+  std::uint8_t frequent[4];
+};
+
+constexpr unsigned kTrellisStates = 8;
 
 // A codebook of EDEN as the loops need it: 2^(width - 1) magnitudes, ascending, and the thresholds
 // between them. Tables of up to 8 magnitudes have room for 8 and are filled up: magnitudes with
@@ -158,6 +204,25 @@ struct Kernels {
   // an earlier block: look-ups keep the core busy while stores wait for the memory.
   void (*huffman_decode)(const HuffmanTable& table, HuffmanStream streams[kHuffmanStreams],
                          Reconstruction* beside);
+
+  // Decodes steps of kRansLanes symbols while at least as many words are left, at most `count`
+  // symbols; returns how many that were.
+  std::size_t (*rans_decode)(const std::uint32_t* entries, RansStream* stream, std::size_t count,
+                             std::uint8_t* symbols);
+
+  // For each value the costs of its four coded levels, first even, first odd, second even, second
+  // odd, and these levels.
+  void (*trellis_costs)(const TrellisGrid& grid, const float* x, std::size_t n, float* costs,
+                        std::uint8_t* candidates);
+  // Goes on from the least costs of reaching each state by n values; bit t of a decision tells from
+  // which of two states t is best reached.
+  void (*trellis_advance)(const float* costs, std::size_t n, float metrics[kTrellisStates],
+                          std::uint8_t* decisions);
+  // Copies coded levels, and adds `offset` to those that are the second quantizer's, in `runs` runs
+  // of `length` levels (a multiple of 32), each of which starts in state 0. `levels` holds two
+  // levels a byte if `pairs`, the first in the high half; otherwise it may be `coded`.
+  void (*trellis_follow)(const std::uint8_t* levels, bool pairs, std::size_t runs,
+                         std::size_t length, std::uint8_t offset, std::uint8_t* coded);
 
   // `raw_bits` bits a value. Packing needs 8 bytes of room after the packed bytes, unpacking 8
   // readable bytes after them.

@@ -12,6 +12,8 @@
 #endif
 
 #include "kernels/eden_kernels.inl"
+#include "kernels/rans_kernels.inl"
+#include "kernels/trellis_kernels.inl"
 
 #define DOCOFL_STRINGIFY_(x) #x
 #define DOCOFL_STRINGIFY(x) DOCOFL_STRINGIFY_(x)
@@ -578,6 +580,10 @@ const Kernels kTable = {
     histogram,
     huffman_encode,
     huffman_decode,
+    rans_decode,
+    trellis_costs,
+    trellis_advance,
+    trellis_follow,
     pack_raw,
     unpack_raw,
     hadamard,

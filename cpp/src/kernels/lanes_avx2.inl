@@ -208,18 +208,30 @@ struct GridLanes : GroupWriter<GridLanes<Real>, kGroup, 2> {
   ValueLanes<Real> value;
 };
 
-// Up to 16 values, each looked up as four bytes.
-struct ShortTable {
-  explicit ShortTable(const float* table) {
-    for (std::size_t k = 0; k < 4; ++k) {
-      alignas(16) std::uint8_t bytes[16];
-      for (int i = 0; i < 16; ++i) {
-        std::uint32_t bits;
-        __builtin_memcpy(&bits, table + i, sizeof(bits));
-        bytes[i] = static_cast<std::uint8_t>(bits >> (8 * k));
+// 32 levels from 16 bytes with two each, the first in the high half.
+inline __m256i split_pairs(const std::uint8_t* pairs) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs));
+  const __m128i low_half = _mm_set1_epi8(15);
+  const __m128i first = _mm_and_si128(_mm_srli_epi16(bytes, 4), low_half);
+  const __m128i second = _mm_and_si128(bytes, low_half);
+  return _mm256_set_m128i(_mm_unpackhi_epi8(first, second), _mm_unpacklo_epi8(first, second));
+}
+
+// Up to 16 kRows values, each looked up as four bytes.
+template <int kRows>
+struct ByteTable {
+  explicit ByteTable(const float* table) {
+    for (int row = 0; row < kRows; ++row) {
+      for (std::size_t k = 0; k < 4; ++k) {
+        alignas(16) std::uint8_t bytes[16];
+        for (int i = 0; i < 16; ++i) {
+          std::uint32_t bits;
+          __builtin_memcpy(&bits, table + 16 * row + i, sizeof(bits));
+          bytes[i] = static_cast<std::uint8_t>(bits >> (8 * k));
+        }
+        planes[row][k] =
+            _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
       }
-      planes[k] =
-          _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
     }
   }
 
@@ -227,45 +239,53 @@ struct ShortTable {
     // Unpacking works inside halves: give the low one the first four of each eight.
     const __m256i index =
         _mm256_permutevar8x32_epi32(coded, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
-    const __m256i a = _mm256_shuffle_epi8(planes[0], index);
-    const __m256i b = _mm256_shuffle_epi8(planes[1], index);
-    const __m256i c = _mm256_shuffle_epi8(planes[2], index);
-    const __m256i d = _mm256_shuffle_epi8(planes[3], index);
-    const __m256i ab_low = _mm256_unpacklo_epi8(a, b), ab_high = _mm256_unpackhi_epi8(a, b);
-    const __m256i cd_low = _mm256_unpacklo_epi8(c, d), cd_high = _mm256_unpackhi_epi8(c, d);
+    __m256i bytes[4];
+    if (kRows == 1) {
+      for (int k = 0; k < 4; ++k) bytes[k] = _mm256_shuffle_epi8(planes[0][k], index);
+    } else {
+      for (__m256i& each : bytes) each = _mm256_setzero_si256();
+      for (int row = 0; row < kRows; ++row) {
+        // Shuffles give 0 for a place with its top bit set: those of other rows.
+        const __m256i place =
+            _mm256_adds_epu8(_mm256_xor_si256(index, _mm256_set1_epi8(static_cast<char>(16 * row))),
+                             _mm256_set1_epi8(0x70));
+        for (int k = 0; k < 4; ++k) {
+          bytes[k] = _mm256_or_si256(bytes[k], _mm256_shuffle_epi8(planes[row][k], place));
+        }
+      }
+    }
+    const __m256i ab_low = _mm256_unpacklo_epi8(bytes[0], bytes[1]);
+    const __m256i ab_high = _mm256_unpackhi_epi8(bytes[0], bytes[1]);
+    const __m256i cd_low = _mm256_unpacklo_epi8(bytes[2], bytes[3]);
+    const __m256i cd_high = _mm256_unpackhi_epi8(bytes[2], bytes[3]);
     values[0] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(ab_low, cd_low));
     values[1] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(ab_low, cd_low));
     values[2] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(ab_high, cd_high));
     values[3] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(ab_high, cd_high));
   }
 
-  __m256i planes[4];
+  __m256i planes[kRows][4];
 };
 
-struct TableLanes : GroupWriter<TableLanes, kGroup, 2> {
+template <int kRows>
+struct TableLanes : GroupWriter<TableLanes<kRows>, kGroup, 2> {
   explicit TableLanes(const Reconstruction& work) : table(work.table) {}
 
   void values_of(const std::uint8_t* coded, __m256 values[4]) const {
     table.look_up(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(coded)), values);
   }
 
-  ShortTable table;
+  ByteTable<kRows> table;
 };
 
 struct PairLanes : GroupWriter<PairLanes, kGroup / 2, 4> {
   explicit PairLanes(const Reconstruction& work) : table(work.table) {}
 
   void values_of(const std::uint8_t* pairs, __m256 values[4]) const {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs));
-    const __m128i low_half = _mm_set1_epi8(15);
-    const __m128i first = _mm_and_si128(_mm_srli_epi16(bytes, 4), low_half);
-    const __m128i second = _mm_and_si128(bytes, low_half);
-    table.look_up(
-        _mm256_set_m128i(_mm_unpackhi_epi8(first, second), _mm_unpacklo_epi8(first, second)),
-        values);
+    table.look_up(split_pairs(pairs), values);
   }
 
-  ShortTable table;
+  ByteTable<1> table;
 };
 
 struct LongTableLanes : GroupWriter<LongTableLanes, kGroup, 2> {
@@ -273,8 +293,10 @@ struct LongTableLanes : GroupWriter<LongTableLanes, kGroup, 2> {
 
   void values_of(const std::uint8_t* coded, __m256 values[4]) const {
     for (std::size_t k = 0; k < 4; ++k) {
-      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(coded + 8 * k));
-      values[k] = _mm256_i32gather_ps(table, _mm256_cvtepu8_epi32(bytes), sizeof(float));
+      // Not a gather, which takes longer on many processors.
+      const std::uint8_t* const from = coded + 8 * k;
+      values[k] = _mm256_setr_ps(table[from[0]], table[from[1]], table[from[2]], table[from[3]],
+                                 table[from[4]], table[from[5]], table[from[6]], table[from[7]]);
     }
   }
 
@@ -304,7 +326,13 @@ void with_lanes(Reconstruction* work, const Use& use) {
   } else if (work->table == nullptr) {
     use(GridLanes<double>(*work));
   } else if (work->table_size <= 16) {
-    use(TableLanes(*work));
+    use(TableLanes<1>(*work));
+  } else if (work->table_size <= 32) {
+    use(TableLanes<2>(*work));
+  } else if (work->table_size <= 64) {
+    use(TableLanes<4>(*work));
+  } else if (work->table_size <= 128) {
+    use(TableLanes<8>(*work));
   } else {
     use(LongTableLanes(*work));
   }

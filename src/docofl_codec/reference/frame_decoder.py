@@ -16,12 +16,15 @@ from . import eden
 from .bits import BitReader, ByteReader, unpack_fields
 from .checksum import frame_checksum
 from .ecuq import reconstruct
-from .huffman import PrefixDecoder
+from .huffman import PrefixDecoder, read_width
+from .rans import decode_rans_payload
 
 Values = NDArray[np.floating[Any]]
 
 MAGIC = b"\xd0\xc0\xf1"
-VERSION = 1
+VERSIONS = (1, 2)
+RANS_VERSION = 2
+HUFFMAN, RANS = 0, 1
 CODECS = ("identity", "ecuq", "eden")
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 ITEM_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
@@ -96,12 +99,12 @@ def decode_frame(blob: bytes) -> tuple[Values, dict[str, Any]]:
     Raises
     ------
     ValueError
-        When the frame is not valid, or of a kind that version 1 does not have.
+        When the frame is not valid, or of a kind that its version does not have.
     """
     reader = ByteReader(blob)
     _check(reader.take(3, "magic") == MAGIC, "magic: not a frame")
     version = reader.byte("version")
-    _check(version == VERSION, f"version is {version}, expected {VERSION}")
+    _check(version in VERSIONS, f"version is {version}, expected 1 or 2")
     codec_id = reader.byte("codec")
     _check(codec_id < len(CODECS), f"codec {codec_id} is not supported")
     dtype_id = reader.byte("dtype")
@@ -136,7 +139,7 @@ def decode_frame(blob: bytes) -> tuple[Values, dict[str, Any]]:
         values = _decode_identity(payload, n, dtype)
     else:
         if codec == "ecuq":
-            decoded, parameters = _decode_ecuq(payload, n, OVERFLOW[dtype])
+            decoded, parameters = _decode_ecuq(payload, n, OVERFLOW[dtype], version)
         else:
             decoded, parameters = _decode_eden(payload, n)
         values = _convert(decoded, dtype)
@@ -186,13 +189,15 @@ def _decode_identity(payload: ByteReader, n: int, dtype: str) -> Values:
 
 
 def _decode_ecuq(
-    payload: ByteReader, n: int, overflow: float
+    payload: ByteReader, n: int, overflow: float, version: int = 1
 ) -> tuple[NDArray[np.float32], dict[str, Any]]:
     """Section 3; values of `overflow` and more are infinite in the frame's dtype."""
     if n == 0:
         return np.empty(0, np.float32), {}
     coder = payload.byte("coder")
-    _check(coder == 0, f"coder {coder} is not supported")
+    if coder == RANS and version >= RANS_VERSION:
+        return decode_rans_payload(payload, n, overflow)
+    _check(coder == HUFFMAN, f"coder {coder} is not supported")
     mode = payload.byte("mode")
     _check(mode in (0, 1, 2), f"mode is {mode:#04x}, expected 0, 1 or 2")
     tuple_size = payload.byte("tuple size")
@@ -259,17 +264,9 @@ def _read_code_table(payload: ByteReader, levels: _Levels) -> list[int]:
     lengths: list[int] = []
     previous = 4
     for symbol in range(levels.alphabet):
-        z = 0
-        while reader.bit() == 0:
-            z += 1
-        v = (1 << z | reader.field(z)) - 1
-        length = previous + ((v + 1) // 2 if v % 2 else -(v // 2))
-        _check(
-            0 <= length <= MAX_CODE_LENGTH,
-            f"code table: length of symbol {symbol} is {length}, expected 0 to {MAX_CODE_LENGTH}",
-        )
-        lengths.append(length)
-        previous = length
+        what = f"code table: length of symbol {symbol}"
+        previous = read_width(reader, previous, MAX_CODE_LENGTH, what)
+        lengths.append(previous)
     payload.take(reader.finish("code table"), "code table")
     return lengths
 

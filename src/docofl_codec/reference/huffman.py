@@ -119,6 +119,18 @@ def reversed_codes(lengths: ArrayLike) -> NDArray[np.uint64]:
     return fields
 
 
+def read_width(reader: BitReader, previous: int, largest: int, what: str) -> int:
+    """Read a number of at most `largest` that is written as its difference to `previous`."""
+    z = 0
+    while reader.bit() == 0:
+        z += 1
+    v = (1 << z | reader.field(z)) - 1
+    width = previous + ((v + 1) // 2 if v % 2 else -(v // 2))
+    if not 0 <= width <= largest:
+        raise ValueError(f"{what} is {width}, expected 0 to {largest}")
+    return width
+
+
 class PrefixDecoder:
     """Reads the symbols of a complete canonical code, bit by bit.
 

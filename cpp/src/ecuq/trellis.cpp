@@ -1,0 +1,136 @@
+#include "ecuq/trellis.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/source.h"
+#include "kernels/kernels.h"
+
+namespace docofl {
+namespace {
+
+constexpr std::size_t kPiece = 512;  // values whose costs are known at a time: they stay in L1
+constexpr float kUnreachable = 1e30f;
+constexpr float kMaxBeyond = 4.0f;  // steps that a value may lie beyond the outermost level
+
+// Where state t is reached from, by its decision, and which of four candidates leads there.
+struct Step {
+  std::uint8_t from;
+  std::uint8_t candidate;
+};
+
+constexpr Step kSteps[kTrellisStates][2] = {
+    {{0, 0}, {4, 1}}, {{0, 1}, {4, 0}}, {{1, 2}, {5, 3}}, {{1, 3}, {5, 2}},
+    {{2, 1}, {6, 0}}, {{2, 0}, {6, 1}}, {{3, 3}, {7, 2}}, {{3, 2}, {7, 3}},
+};
+
+// The model as the kernels need it, with the costs of one table.
+struct KernelGrid {
+  KernelGrid(const TrellisModel& model, const std::array<float, kMaxDependentLevels>& bits) {
+    const std::int32_t last = static_cast<std::int32_t>(model.num_coded) - 1;
+    std::int32_t cheapest[2] = {0, 1};
+    for (std::int32_t j = 0; j <= last; ++j) {
+      if (bits[j] < bits[cheapest[j % 2]]) cheapest[j % 2] = j;
+    }
+    for (int quantizer = 0; quantizer < 2; ++quantizer) {
+      const auto& places = model.places[quantizer];
+      for (std::int32_t j = 0; j < last; ++j) {
+        const std::int32_t even = (j + 1) & ~1, odd = j | 1;
+        neighbours[quantizer][j] = {places[even], places[odd], model.rate_weight * bits[even],
+                                    model.rate_weight * bits[odd]};
+      }
+      for (int odd = 0; odd < 2; ++odd) {
+        const int k = 2 * quantizer + odd;
+        grid.frequent_places[k] = places[cheapest[odd]];
+        grid.frequent_rates[k] = model.rate_weight * bits[cheapest[odd]];
+        grid.frequent[k] = static_cast<std::uint8_t>(cheapest[odd]);
+      }
+      grid.neighbours[quantizer] = neighbours[quantizer].data();
+    }
+    grid.origin = model.origin;
+    grid.inverse_step = 1.0f / model.step;
+    grid.low = model.low();
+    grid.high = model.high();
+    grid.mirrored = model.mirrored;
+    grid.base = model.base;
+    grid.last = last;
+    grid.placeholder = grid.frequent_places[bits[cheapest[0]] <= bits[cheapest[1]] ? 0 : 1];
+  }
+  KernelGrid(const KernelGrid&) = delete;
+  KernelGrid& operator=(const KernelGrid&) = delete;
+
+  std::array<TrellisNeighbours, kMaxDependentLevels> neighbours[2];
+  TrellisGrid grid{};
+};
+
+}  // namespace
+
+float TrellisModel::low() const {
+  return std::min(std::min(places[0][0], places[1][0]),
+                  std::min(places[0][num_coded - 1], places[1][num_coded - 1])) -
+         kMaxBeyond;
+}
+
+float TrellisModel::high() const {
+  return std::max(std::max(places[0][0], places[1][0]),
+                  std::max(places[0][num_coded - 1], places[1][num_coded - 1])) +
+         kMaxBeyond;
+}
+
+void run_trellis(const TrellisModel& model, const TensorView& tensor, std::size_t begin,
+                 std::size_t count, const std::uint8_t* choices, std::size_t block_begin,
+                 TrellisScratch* scratch, std::uint8_t* coded, TrellisResult* result) {
+  scratch->values.resize(kTrellisRun);
+  scratch->costs.resize(4 * kPiece);
+  scratch->candidates.resize(4 * kTrellisRun);
+  scratch->decisions.resize(kTrellisRun);
+  const float* const x = load_values(tensor, begin, count, scratch->values.data());
+
+  // 1. The cheapest way to every state, forwards.
+  float metrics[kTrellisStates];
+  std::fill(metrics, metrics + kTrellisStates, kUnreachable);
+  metrics[0] = 0;
+  for (std::size_t segment = 0; segment < count; segment += kRansSegment) {
+    const KernelGrid grid(model, model.bits[choices[segment / kRansSegment]]);
+    const std::size_t segment_end = std::min(count, segment + kRansSegment);
+    for (std::size_t i = segment; i < segment_end; i += kPiece) {
+      const std::size_t piece = std::min(kPiece, segment_end - i);
+      kernels().trellis_costs(grid.grid, x + i, piece, scratch->costs.data(),
+                              &scratch->candidates[4 * i]);
+      kernels().trellis_advance(scratch->costs.data(), piece, metrics, &scratch->decisions[i]);
+      // Only differences count; small numbers keep them precise.
+      const float least = *std::min_element(metrics, metrics + kTrellisStates);
+      for (float& metric : metrics) metric -= least;
+    }
+  }
+
+  // 2. The cheapest way to any state, backwards.
+  unsigned state =
+      static_cast<unsigned>(std::min_element(metrics, metrics + kTrellisStates) - metrics);
+  const float inverse_step = 1.0f / model.step;
+  const float low = model.low(), high = model.high();
+  TrellisCounts& counts = result->counts;
+  double squared_error = 0;
+  const std::size_t first_outlier = result->outliers.size();
+  for (std::size_t i = count; i-- > 0;) {
+    const Step step = kSteps[state][scratch->decisions[i] >> state & 1];
+    state = step.from;
+    const unsigned quantizer = step.candidate / 2;
+    const std::uint8_t level = scratch->candidates[4 * i + step.candidate];
+    coded[i] = level;
+    const float u = (x[i] - model.origin) * inverse_step;
+    const float error = u - model.places[quantizer][level];
+    if (u >= low && u <= high && std::fabs(error) <= kMaxTrellisError) {
+      ++counts.counts[quantizer][level];
+      counts.sums[quantizer][level] += static_cast<double>(u);
+      squared_error += static_cast<double>(error) * static_cast<double>(error);
+    } else {
+      result->outliers.push_back({static_cast<std::uint32_t>(begin + i - block_begin), x[i]});
+    }
+  }
+  std::reverse(result->outliers.begin() + static_cast<std::ptrdiff_t>(first_outlier),
+               result->outliers.end());
+  result->squared_error += squared_error;
+}
+
+}  // namespace docofl

@@ -1,0 +1,61 @@
+"""The inputs of the golden frames of version 2: ECUQ with rANS and dependent quantization."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from docofl_codec import Ecuq
+from tests.golden.cases import Array, Case, bell, heavy, with_outliers
+
+BEST = {"codec": "ecuq", "coder": "rans", "dependent": True}
+
+
+def _layers() -> Array:
+    """Return segments of different spread."""
+    x = bell(40_000, 4)
+    return (x / np.repeat(2.0 ** (np.arange(10) % 4), 4000)).astype(np.float32)
+
+
+def _skewed(size: int) -> Array:
+    return (np.square(bell(size, 5)) + 0.25).astype(np.float32)
+
+
+BEST_CASES: dict[str, Case] = {
+    "pairs": Case(
+        lambda: bell(30_001, 1).reshape(30_001, 1),
+        Ecuq(bits=0.4, quality="best"),
+        {**BEST, "tuple_size": 2, "centroids": True, "num_tables": 1, "num_outliers": 0},
+    ),
+    "single": Case(lambda: bell(5000, 2), Ecuq(bits=3, quality="best"), {**BEST, "tuple_size": 1}),
+    "centres": Case(
+        lambda: bell(1030, 3), Ecuq(bits=4, quality="best"), {**BEST, "centroids": False}
+    ),
+    "heavy": Case(lambda: heavy(6000, 2), Ecuq(bits=2, quality="best"), BEST),
+    "skewed": Case(lambda: _skewed(6000), Ecuq(bits=2, quality="best"), BEST),
+    "outliers": Case(
+        lambda: with_outliers(3000, 3), Ecuq(bits=2, quality="best"), {**BEST, "num_outliers": 6}
+    ),
+    "tables": Case(_layers, Ecuq(bits=1, quality="best"), {**BEST, "num_tables": 2}),
+    "many-lanes": Case(
+        lambda: bell(70_001, 6), Ecuq(bits=0.3, quality="best"), {**BEST, "size": 70_001}
+    ),
+    "two-blocks": Case(
+        lambda: bell(131_072 + 17, 7), Ecuq(bits=0.2, quality="best"), {**BEST, "size": 131_089}
+    ),
+    "float64": Case(
+        lambda: bell(2000, 8).astype(np.float64),
+        Ecuq(bits=2, quality="best"),
+        {**BEST, "dtype": "float64"},
+    ),
+    "float16": Case(
+        lambda: bell(2000, 9).astype(np.float16),
+        Ecuq(bits=2, quality="best"),
+        {**BEST, "dtype": "float16"},
+    ),
+    "bfloat16": Case(
+        lambda: bell(2000, 10).astype(ml_dtypes.bfloat16),
+        Ecuq(bits=2, quality="best"),
+        {**BEST, "dtype": "bfloat16"},
+    ),
+}

@@ -1,0 +1,77 @@
+"""Row 23 for version 2: golden frames decode to the recorded values for ever."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from docofl_codec import Ecuq, _core, decode, ecuq, inspect
+from docofl_codec.reference import decode_frame
+from tests.golden.best_cases import BEST_CASES
+from tests.golden.cases import bell, heavy, with_outliers
+from tests.golden.make_golden import BEST_FOLDER, values_hash
+
+ENTRIES: dict[str, dict[str, Any]] = json.loads(
+    (BEST_FOLDER / "manifest.json").read_text(encoding="utf-8")
+)
+
+
+def frame(name: str) -> bytes:
+    return (BEST_FOLDER / f"{name}.docofl").read_bytes()
+
+
+def test_manifest_files_and_cases_are_the_same() -> None:
+    files = {path.stem for path in BEST_FOLDER.glob("*.docofl")}
+    assert files == set(ENTRIES) == set(BEST_CASES)
+    assert {frame(name)[3] for name in files} == {2}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_frame_is_as_recorded(name: str) -> None:
+    assert hashlib.sha256(frame(name)).hexdigest() == ENTRIES[name]["frame_sha256"]
+    info = inspect(frame(name))
+    shows = BEST_CASES[name].shows
+    assert {key: getattr(info, key) for key in shows} == shows
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", ENTRIES)
+def test_core_decodes_the_recorded_values(name: str, threads: int, isa: str) -> None:
+    assert isa
+    x = np.asarray(decode(frame(name), threads=threads))
+    assert (x.dtype.name, list(x.shape)) == (ENTRIES[name]["dtype"], ENTRIES[name]["shape"])
+    assert values_hash(x) == ENTRIES[name]["decoded_sha256"]
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_reference_decodes_the_recorded_values(name: str) -> None:
+    values, _ = decode_frame(frame(name))
+    assert values_hash(values) == ENTRIES[name]["decoded_sha256"]
+
+
+@pytest.mark.parametrize("name", BEST_CASES)
+def test_encoder_writes_the_golden_frames(name: str, isa: str) -> None:
+    """Where this fails after a change of the encoder, `make golden` records the new bytes."""
+    assert isa
+    case = BEST_CASES[name]
+    assert values_hash(case.make()) == ENTRIES[name]["input_sha256"]
+    assert isinstance(case.codec, Ecuq)
+    for threads in (None, 1, 3):
+        assert case.encode(dataclasses.replace(case.codec, threads=threads)) == frame(name)
+
+
+@pytest.mark.parametrize("bits", [0.5, 2, 4])
+def test_large_tensors(bits: float, isa: str) -> None:
+    """A sample, several blocks and tables, threads that share them out, all instruction sets."""
+    for x in (bell(300_000, 1), heavy(300_000, 2), with_outliers(300_000, 3)):
+        _core.set_isa("baseline")
+        baseline = ecuq.encode(x, bits=bits, quality="best", threads=2)
+        values = np.asarray(ecuq.decode(baseline))
+        _core.set_isa(isa)
+        assert ecuq.encode(x, bits=bits, quality="best", threads=1) == baseline
+        assert np.asarray(ecuq.decode(baseline)).tobytes() == values.tobytes()

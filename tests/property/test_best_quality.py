@@ -1,0 +1,97 @@
+"""``quality="best"``: the same promises as ever, and less error for the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from docofl_codec import InvalidInputError, ecuq, inspect
+from tests.helpers.data import DATA_SETS, Floats
+from tests.property.strategies import budgets, structured
+from tests.property.test_byte_budget import largest_frame
+from tests.property.test_reference_decoder import check_agreement
+
+MAX_ERROR_STEPS = 8
+
+
+def check(x: Floats, bits: float) -> None:
+    """The budget holds, core and reference agree, and no value is far from its own."""
+    blob = ecuq.encode(x, bits=bits, quality="best")
+    assert len(blob) <= largest_frame(x, bits)
+    check_agreement(blob)
+    info = inspect(blob)
+    if info.dependent:
+        assert info.step is not None
+        x_hat = np.asarray(ecuq.decode(blob)).astype(np.float64)
+        allowed = MAX_ERROR_STEPS * info.step + np.abs(x_hat) * 2.0**-23
+        assert (np.abs(x - x_hat) <= allowed).all()
+
+
+@settings(max_examples=30)
+@given(x=structured(5000), bits=budgets)
+def test_any_tensor(x: Floats, bits: float) -> None:
+    check(x, bits)
+
+
+@pytest.mark.parametrize("bits", [0.1, 0.5, 1, 2.3, 4, 6, 8, 16])
+def test_every_data_set(data_set: Callable[[int], Floats], bits: float) -> None:
+    for size in (1023, 1024, 4097):
+        check(data_set(size), bits)
+
+
+@pytest.mark.parametrize("name", ["normal", "outliers"])
+def test_many_blocks(name: str) -> None:
+    check(DATA_SETS[name](131_072 + 65_536 + 5), 1.5)
+
+
+def squared_error(x: Floats, blob: bytes) -> float:
+    return float(np.sum((np.asarray(ecuq.decode(blob)).astype(np.float64) - x) ** 2))
+
+
+@pytest.mark.parametrize("bits", [1, 1.5, 2, 3, 4])
+@pytest.mark.parametrize("name", ["normal", "lognormal", "layered"])
+def test_less_error_than_fast(name: str, bits: float) -> None:
+    x = DATA_SETS[name](200_000)
+    best = ecuq.encode(x, bits=bits, quality="best")
+    fast = ecuq.encode(x, bits=bits)
+    assert squared_error(x, best) <= 0.87 * squared_error(x, fast)
+
+
+@pytest.mark.parametrize("bits", [1.5, 2, 3, 4])
+def test_distance_from_shannon(bits: float) -> None:
+    """At most 0.7 dB on a normal vector, at its real bytes."""
+    x = np.random.default_rng(5).standard_normal(1 << 20).astype(np.float32)
+    blob = ecuq.encode(x, bits=bits, quality="best")
+    error = squared_error(x, blob) / float(np.sum(x.astype(np.float64) ** 2))
+    assert 10 * np.log10(error * 4 ** (8 * len(blob) / x.size)) <= 0.7
+
+
+@pytest.mark.parametrize("bits", [0.5, 1, 2, 4])
+def test_the_budget_is_used_up(bits: float) -> None:
+    for name in ("normal", "lognormal", "layered"):
+        x = DATA_SETS[name](300_000)
+        blob = ecuq.encode(x, bits=bits, quality="best")
+        assert 8 * len(blob) / x.size >= bits - 0.03, name
+
+
+def test_a_step() -> None:
+    x = DATA_SETS["normal"](50_000)
+    info = inspect(ecuq.encode(x, step=0.3, quality="best"))
+    assert info.dependent
+    assert info.step == pytest.approx(0.3)
+
+
+def test_few_values_stay_exact() -> None:
+    x = np.round(DATA_SETS["normal"](5000))
+    np.testing.assert_array_equal(ecuq.decode(ecuq.encode(x, bits=4, quality="best")), x)
+
+
+def test_options_that_do_not_go_together() -> None:
+    x = DATA_SETS["normal"](2000)
+    with pytest.raises(InvalidInputError, match="entropy"):
+        ecuq.encode(x, bits=2, budget="entropy", quality="best")
+    with pytest.raises(InvalidInputError, match="quality"):
+        ecuq.encode(x, bits=2, quality="worst")  # type: ignore[arg-type]
