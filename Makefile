@@ -1,6 +1,6 @@
 # One way to do each common thing. Every target sets up what it needs, in .venv and build/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpp test-python check format bench accuracy figures golden clean
+.PHONY: help demo test test-cpp test-python test-integration check format bench accuracy figures golden clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,6 +14,7 @@ TIDY_FILES := $(shell find cpp/src -name '*.cpp')
 help:
 	@echo "make demo    build, install, show what ECUQ does to a real tensor, and train with DoCoFL"
 	@echo "make test    all tests, C++ and Python"
+	@echo "make test-integration  tests on zarr, torch DDP and Flower (a few minutes)"
 	@echo "make check   formatting, linters and types"
 	@echo "make accuracy the committed accuracy tables again: hours, needs DOCOFL_DATA"
 	@echo "make bench   speed and size against the peers, and the targets"
@@ -45,7 +46,11 @@ $(VENV)/demo-tools: $(VENV)/package
 	$(PIP) "$$(echo build/wheel/*.whl)[fl]"
 	touch $@
 
-$(VENV)/check-tools: $(VENV)/test-tools $(VENV)/demo-tools
+$(VENV)/integration-tools: $(VENV)/test-tools
+	$(PIP) "$$(echo build/wheel/*.whl)[flower,torch,zarr]"
+	touch $@
+
+$(VENV)/check-tools: $(VENV)/integration-tools $(VENV)/demo-tools
 	$(PIP) mypy ruff clang-format clang-tidy
 	touch $@
 
@@ -69,6 +74,9 @@ test-cpp: $(VENV)/tools
 
 test-python: $(VENV)/test-tools
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest
+
+test-integration: $(VENV)/integration-tools
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest tests/integration
 
 check: $(VENV)/check-tools $(VENV)/tools
 	$(BIN)/ruff check .
