@@ -22,7 +22,7 @@ except ImportError as error:
     print(type(error).__name__, error.name, error)
 """
 
-CASES = [("numcodecs", "numcodecs", "zarr")]
+CASES = [("numcodecs", "numcodecs", "zarr"), ("ddp", "torch", "torch")]
 
 
 @pytest.mark.parametrize(("module", "package", "extra"), CASES)
