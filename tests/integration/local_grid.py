@@ -7,7 +7,6 @@ engines do to messages is tested on the engines.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -43,6 +42,9 @@ class LocalGrid(Grid):
         TaskIdentity.node_id = SUPERLINK
         self.nodes: dict[int, LocalNode] = {}
         self.replies: dict[str, Message] = {}
+        self.pulls_to_wait = 0  # before a reply is there
+        self._waited: dict[str, int] = {}
+        self._in_flight: dict[int, str] = {}  # node ids with a message that is not answered
         self.down_bytes = self.up_bytes = 0
 
     def add(self, app: ClientApp, partition: int | None = None, **node_config: Any) -> int:
@@ -89,16 +91,24 @@ class LocalGrid(Grid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return [self.replies.pop(i) for i in list(message_ids) if i in self.replies]
+        found = []
+        for message_id in list(message_ids):
+            self._waited[message_id] = self._waited.get(message_id, 0) + 1
+            if message_id in self.replies and self._waited[message_id] > self.pulls_to_wait:
+                found.append(self.replies.pop(message_id))
+                answered = [n for n, sent in self._in_flight.items() if sent == message_id]
+                for node_id in answered:
+                    del self._in_flight[node_id]
+        return found
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         ids = list(self.push_messages(messages))
         assert timeout is not None
-        replies = list(self.pull_messages(ids))
-        if len(replies) < len(ids):
-            time.sleep(min(timeout, 0.05))
+        replies: list[Message] = []
+        for _ in range(self.pulls_to_wait + 1):
+            replies.extend(self.pull_messages(ids))
         random.SystemRandom().shuffle(replies)
         return replies
 
@@ -110,6 +120,9 @@ class LocalGrid(Grid):
         elif node.is_deaf:
             return
         else:
+            # The simulation engine would lose what one of two messages does to the state.
+            assert message.metadata.dst_node_id not in self._in_flight
+            self._in_flight[message.metadata.dst_node_id] = message.metadata.message_id
             node.messages.append(deepcopy(message))
             # As on the engines: the state of a call that raises is lost.
             context = deepcopy(node.context)

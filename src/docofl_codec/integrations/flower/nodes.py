@@ -24,7 +24,7 @@ from docofl_codec.integrations.flower.wire import (
     read_header,
 )
 
-__all__ = ["Node", "Nodes", "collect", "report_of"]
+__all__ = ["GRACE_SECONDS", "Node", "Nodes", "collect", "report_of"]
 
 QUERY = f"{MessageType.QUERY}.{ANCHOR_ACTION}"
 GRACE_SECONDS = 10.0  # for a node that has just come to introduce itself
@@ -151,14 +151,27 @@ class Nodes:
             self._digests[anchor.id] = digest_of(anchor.frame)
         return self._digests[anchor.id]
 
-    def settle(self, grid: Grid, clients: Iterable[int], timeout: float) -> None:
-        """Wait for the answers to anchors: a node gets one message at a time."""
+    def settle(
+        self, grid: Grid, clients: Iterable[int], timeout: float, *, give_up: bool = False
+    ) -> None:
+        """Wait for the answers to anchors: a node gets one message at a time.
+
+        Parameters
+        ----------
+        grid, clients
+            Where and whose.
+        timeout : float
+            The longest time, in seconds.
+        give_up : bool, default False
+            Expect no answer any more after that.
+        """
         waiting = [self._nodes[client] for client in clients if self._nodes[client].pending]
         ids = [node.pending for node in waiting if node.pending is not None]
         replies = collect(grid, ids, timeout)
         for node in waiting:
             reply = replies.get(node.pending or "")
             if reply is None:
+                node.pending = None if give_up else node.pending
                 continue
             node.pending = None
             report, complaint = report_of(reply)

@@ -24,7 +24,7 @@ from docofl_codec.framework.budgets import AdaptiveBudgets
 from docofl_codec.framework.messages import Update
 from docofl_codec.framework.participation import ElasticParticipation
 from docofl_codec.framework.server import RoundReport, Server
-from docofl_codec.integrations.flower.nodes import Nodes, report_of
+from docofl_codec.integrations.flower.nodes import GRACE_SECONDS, Nodes, report_of
 from docofl_codec.integrations.flower.wire import (
     EXACT,
     FRAMES,
@@ -153,6 +153,7 @@ class DoCoFLStrategy(Strategy):
                 f"per_round: found None with {type(inner).__name__}, expected a number of nodes"
             )
         self._timeout = DEFAULT_TIMEOUT
+        self._num_rounds: float = math.inf
         self._run: _Run | None = None
         self._new_server([0.0], ElasticParticipation(lead=lead, seed=seed))  # checks the options
 
@@ -177,10 +178,22 @@ class DoCoFLStrategy(Strategy):
     ) -> Result:
         """Run all rounds; see :meth:`flwr.serverapp.strategy.Strategy.start`."""
         self._timeout = timeout
+        self._num_rounds = num_rounds
         self._run = None
-        return super().start(
-            grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn
-        )
+        try:
+            return super().start(
+                grid,
+                initial_arrays,
+                num_rounds,
+                timeout,
+                train_config,
+                evaluate_config,
+                evaluate_fn,
+            )
+        finally:
+            if self._run is not None:
+                patience = min(timeout, GRACE_SECONDS)
+                self._run.nodes.settle(grid, self._run.nodes.connected(), patience)
 
     def summary(self) -> None:
         """Log the options, and the inner strategy's."""
@@ -214,7 +227,7 @@ class DoCoFLStrategy(Strategy):
         # 3. Anchor deployment, and notification of those who take part later.
         run.server.deploy(t)
         participants = sorted(run.server.participation.participants(t))
-        run.nodes.settle(grid, participants, self._timeout)
+        run.nodes.settle(grid, participants, self._timeout, give_up=True)
         self._notify(run, set(participants))
 
         # 4. Corrections, each against the anchor that its client holds.
@@ -345,7 +358,7 @@ class DoCoFLStrategy(Strategy):
             logger.info("Waiting for nodes to connect: none of those that were there.")
             time.sleep(WAIT_SECONDS)
             run.nodes.refresh(run.grid, self._timeout)
-        for later in range(t, t + run.plan.horizon + 1):
+        for later in range(t, int(min(t + run.plan.horizon + 1, self._num_rounds))):
             run.plan.plan(later, clients, self._sample_size(len(clients)))
         run.plan.complete(t, clients, self._sample_size(len(clients)))
         run.plan.forget(t)

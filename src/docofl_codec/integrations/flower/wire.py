@@ -88,9 +88,10 @@ def codec_config(codec: Codec) -> dict[str, Any]:
 
 
 def check_codec(codec: Codec, what: str) -> Codec:
-    """Refuse a codec that the other side could not make from its configuration."""
+    """Refuse a codec with bad options, or that clients could not make from its configuration."""
     try:
         again = codec_from_config(codec_config(codec))
+        again.encode(np.zeros(1, dtype=np.float32), seed=0)
     except InvalidInputError as error:
         raise InvalidInputError(f"{what}: {error}") from None
     if codec_config(again) != codec_config(codec):
