@@ -453,6 +453,57 @@ def test_models_without_floats(arrays: ArrayRecord) -> None:
         assert int(result.arrays["n"].numpy()) == 6
 
 
+def test_running_statistics_are_exact() -> None:
+    """An estimate of a variance near zero would be negative half of the time."""
+
+    def still(message: Any, _context: Context) -> Any:
+        arrays = message.content["arrays"]
+        variance = arrays["bn.running_var"].numpy() * np.float32(0.5)
+        found = {"bn.running_var": Array(variance), "w": Array(arrays["w"].numpy() + 1)}
+        content: Any = {"arrays": ArrayRecord(found), "metrics": MetricRecord({"num-examples": 1})}
+        return Message(RecordDict(content), reply_to=message)
+
+    app = docofl_mod.register(ClientApp(mods=[docofl_mod]))
+    app.train()(still)
+    variance = np.logspace(-6, 0, 16, dtype=np.float32)
+    arrays = ArrayRecord(
+        {"bn.running_var": Array(variance), "w": Array(np.zeros(1000, dtype=np.float32))}
+    )
+    for exact, is_exact in (((), False), (None, True)):
+        grid = LocalGrid()
+        for partition in range(2):
+            grid.add(app, partition)
+        options: Any = {} if exact is None else {"exact": exact}
+        result = rounds(docofl(**options), grid, arrays, 4)
+        after = result.arrays["bn.running_var"].numpy()
+        assert np.allclose(after, variance / 16, rtol=1e-6) == is_exact
+
+
+def test_exact_arrays_that_are_not_finite_are_dropped() -> None:
+    def bad(reply: Any, _context: Context) -> Any:
+        arrays = ArrayRecord({"bn.running_var": Array(np.full(3, np.nan, np.float32))})
+        reply.content["docofl.exact"] = arrays
+        return reply
+
+    def fine(message: Any, _context: Context) -> Any:
+        content: Any = {
+            "arrays": message.content["arrays"],
+            "metrics": MetricRecord({"num-examples": 1}),
+        }
+        return Message(RecordDict(content), reply_to=message)
+
+    arrays = ArrayRecord({"bn.running_var": Array(np.ones(3, np.float32))})
+    grid = LocalGrid()
+    for partition in range(3):
+        app = client_app(bad if partition == 1 else None)
+        app._registered_funcs.clear()
+        docofl_mod.register(app)
+        app.train()(fine)
+        grid.add(app, partition)
+    result = rounds(docofl(), grid, arrays, 2)
+    assert (total(result, "accepted"), total(result, "dropped")) == (4, 2)
+
+
 def test_scalars_and_many_arrays() -> None:
     rng = np.random.default_rng(0)
     named = {f"layer{i}": rng.normal(size=shape) for i, shape in enumerate([(), (1,), (3, 4, 5)])}

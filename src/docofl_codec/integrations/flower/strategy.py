@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -42,6 +42,7 @@ __all__ = ["DoCoFLStrategy"]
 
 DEFAULT_TIMEOUT = 3600.0  # seconds, as Strategy.start has it
 WAIT_SECONDS = 1.0
+RUNNING_STATISTICS = ("*running_mean", "*running_var", "*moving_mean", "*moving_variance")
 
 logger = logging.getLogger("flwr")
 
@@ -111,6 +112,10 @@ class DoCoFLStrategy(Strategy):
         Drop updates with a larger norm.
     budgets : AdaptiveBudgets, optional
         Chooses the budgets of anchors and corrections.
+    exact : sequence of str
+        Patterns of names; arrays that match are sent as they are, as are all that are no floats. By
+        default the running statistics of normalisation layers: they are few, and a variance that is
+        estimated without bias may become negative.
     per_round : int, optional
         Nodes in a round, for an inner strategy without ``fraction_train``.
 
@@ -134,6 +139,7 @@ class DoCoFLStrategy(Strategy):
         quorum: int = 1,
         max_update_norm: float | None = None,
         budgets: AdaptiveBudgets | None = None,
+        exact: Sequence[str] = RUNNING_STATISTICS,
         per_round: int | None = None,
     ) -> None:
         self.inner = inner
@@ -147,6 +153,7 @@ class DoCoFLStrategy(Strategy):
         self.quorum = quorum
         self.max_update_norm = max_update_norm
         self.budgets = budgets
+        self.exact = tuple(exact)
         self.per_round = per_round
         if per_round is None and _option(inner, "fraction_train") is None:
             raise InvalidInputError(
@@ -309,7 +316,7 @@ class DoCoFLStrategy(Strategy):
         while len(ids := list(grid.get_node_ids())) < needed:
             logger.info("Waiting for nodes to connect: %d of %d.", len(ids), needed)
             time.sleep(WAIT_SECONDS)
-        layout = Layout.of(arrays)
+        layout = Layout.of(arrays, self.exact)
         plan = ElasticParticipation(lead=self.lead, seed=self.seed)
         server = self._new_server(layout.vector(arrays), plan)
         exact = layout.exact(arrays)

@@ -5,7 +5,7 @@ Records of a message beside the user's own:
 ====================  ==========================================================================
 ``docofl``            ConfigRecord with the header
 ``docofl.frames``     ArrayRecord of frames: ``anchor``, ``correction`` or ``update``
-``docofl.exact``      ArrayRecord of the arrays that are no floats, as they are
+``docofl.exact``      ArrayRecord of the arrays that are sent as they are
 ====================  ==========================================================================
 """
 
@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -146,17 +147,12 @@ def payload_bytes(content: RecordDict) -> int:
 
 @dataclass(frozen=True)
 class Entry:
-    """One array of a model."""
+    """One array of a model; `is_exact` ones are sent as they are, others are in the vector."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-
-    @property
-    def is_float(self) -> bool:
-        """Whether it is part of the vector; anything else is sent as it is."""
-        dtype = np.dtype(self.dtype)
-        return dtype.kind == "f" and dtype.itemsize <= 8
+    is_exact: bool
 
     @property
     def size(self) -> int:
@@ -168,38 +164,42 @@ class Entry:
 class Layout:
     """Names, dtypes and shapes of a model's arrays.
 
-    Floating-point arrays make up one float32 vector, in order; the others, counters of BatchNorm
-    say, are exact.
+    Floating-point arrays make up one float32 vector, in order. Whole numbers are exact, and so are
+    arrays with names that were asked for: an unbiased estimate of a small variance may be negative.
     """
 
     entries: tuple[Entry, ...]
 
     @classmethod
-    def of(cls, arrays: ArrayRecord) -> Layout:
-        """Return the layout of a model."""
-        return cls(
-            tuple(
-                Entry(name, array.dtype, tuple(int(n) for n in array.shape))
-                for name, array in arrays.items()
-            )
-        )
+    def of(cls, arrays: ArrayRecord, exact: Sequence[str] = ()) -> Layout:
+        """Return the layout of a model; arrays whose names match a pattern are exact."""
+        entries = []
+        for name, array in arrays.items():
+            dtype = np.dtype(array.dtype)
+            is_exact = dtype.kind != "f" or dtype.itemsize > 8
+            is_exact = is_exact or any(fnmatchcase(name, pattern) for pattern in exact)
+            shape = tuple(int(length) for length in array.shape)
+            entries.append(Entry(name, array.dtype, shape, is_exact))
+        return cls(tuple(entries))
 
     @classmethod
     def from_header(cls, rows: Any) -> Layout:
         """Return the layout that :meth:`header` described."""
-        return cls(tuple(Entry(name, dtype, tuple(shape)) for name, dtype, shape in rows))
+        return cls(
+            tuple(Entry(name, dtype, tuple(shape), flag) for name, dtype, shape, flag in rows)
+        )
 
     def header(self) -> list[Any]:
         """Return the layout as JSON has it."""
-        return [[entry.name, entry.dtype, list(entry.shape)] for entry in self.entries]
+        return [[e.name, e.dtype, list(e.shape), int(e.is_exact)] for e in self.entries]
 
     @property
     def size(self) -> int:
         """Of the vector."""
-        return sum(entry.size for entry in self.entries if entry.is_float)
+        return sum(entry.size for entry in self.entries if not entry.is_exact)
 
     def vector(self, arrays: ArrayRecord) -> Vector:
-        """Return the floating-point arrays of a model as a vector.
+        """Return the arrays of a model that are not exact as a vector.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class Layout:
         parts = [
             _values(arrays[entry.name], entry).reshape(-1)
             for entry in self.entries
-            if entry.is_float
+            if not entry.is_exact
         ]
         flat = np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
         return as_vector(flat, size=self.size, what="arrays")
@@ -228,7 +228,7 @@ class Layout:
         """
         found = {}
         for entry in self.entries:
-            if entry.is_float:
+            if not entry.is_exact:
                 continue
             array = arrays.get(entry.name)
             if array is None:
@@ -240,6 +240,8 @@ class Layout:
                         f"{entry.name}: found dtype {values.dtype}, expected {entry.dtype}"
                     )
                 values = _rounded(values, np.dtype(entry.dtype))
+            if values.dtype.kind in "fc" and not np.isfinite(values).all():
+                raise InvalidInputError(f"{entry.name}: found values that are not finite")
             found[entry.name] = Array(values)
         return ArrayRecord(found)
 
@@ -260,7 +262,7 @@ class Layout:
         found = {}
         start = 0
         for entry in self.entries:
-            if not entry.is_float:
+            if entry.is_exact:
                 found[entry.name] = exact[entry.name]
                 continue
             values: AnyArray = vector[start : start + entry.size].reshape(entry.shape)
