@@ -23,7 +23,7 @@ MODULES = [
     ),
 ]
 README = ROOT / "README.md"
-INTEGRATION_PAGES = [ROOT / "docs" / "guides" / name for name in ("ddp.md", "zarr.md")]
+INTEGRATION_PAGES = [ROOT / "docs" / "guides" / name for name in ("ddp.md", "flower.md", "zarr.md")]
 PYTHON_BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -22,7 +22,11 @@ except ImportError as error:
     print(type(error).__name__, error.name, error)
 """
 
-CASES = [("numcodecs", "numcodecs", "zarr"), ("ddp", "torch", "torch")]
+CASES = [
+    ("ddp", "torch", "torch"),
+    ("flower", "flwr", "flower"),
+    ("numcodecs", "numcodecs", "zarr"),
+]
 
 
 @pytest.mark.parametrize(("module", "package", "extra"), CASES)

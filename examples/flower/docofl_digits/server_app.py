@@ -49,7 +49,7 @@ def main(grid: Grid, context: Context) -> None:
         rows.append(summary(name, result, arrays, len(list(grid.get_node_ids())), config))
     for row in rows:
         print("{strategy:8} accuracy {accuracy:.1%}, {megabytes:.2f} MB sent".format(**row))
-    if "results" in config:
+    if config["results"]:
         Path(config["results"]).write_text(json.dumps(rows), encoding="utf-8")
 
 

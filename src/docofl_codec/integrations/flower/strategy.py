@@ -232,7 +232,9 @@ class DoCoFLStrategy(Strategy):
         t = run.server.round
 
         # 3. Anchor deployment, and notification of those who take part later.
-        run.server.deploy(t)
+        deployed = run.server.deploy(t)
+        if deployed is not None:
+            run.nodes.digest(deployed)  # a node may know it from an earlier run
         participants = sorted(run.server.participation.participants(t))
         run.nodes.settle(grid, participants, self._timeout, give_up=True)
         self._notify(run, set(participants))

@@ -46,5 +46,5 @@ def train(message: Message, context: Context) -> Message:
     partition = int(context.node_config["partition-id"])
     local = train_fn(weights, partition, content["config"]["server-round"])
     arrays = ArrayRecord({name: Array(np.asarray(values)) for name, values in local.items()})
-    metrics = MetricRecord({"num-examples": 500})
+    metrics = MetricRecord({"num-examples": 500, "mask": 2.0**partition})
     return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)

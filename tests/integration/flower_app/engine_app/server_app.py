@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
@@ -80,14 +80,15 @@ def main(grid: Grid, context: Context) -> None:
             min_available_nodes=config["min-nodes"],
         )
         if phase != "fedavg":
-            strategy = DoCoFLStrategy(strategy, deploy_every=4, lead=2)
-        row: dict[str, Any] = {"phase": phase, "rounds": []}
+            strategy = DoCoFLStrategy(
+                strategy, deploy_every=config["deploy-every"], lead=config["lead"]
+            )
+        row: dict[str, Any] = {"phase": phase, "accuracies": []}
         rows.append(row)
 
-        def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:
-            row["rounds"].append(server_round)  # noqa: B023
-            results.write_text(json.dumps(rows), encoding="utf-8")
-            return MetricRecord({"accuracy": accuracy(weights_of(arrays))})
+        def evaluate(_server_round: int, arrays: ArrayRecord) -> None:
+            row["accuracies"].append(accuracy(weights_of(arrays)))  # noqa: B023
+            write(results, rows)
 
         initial = {name: Array(np.asarray(values)) for name, values in initial_weights().items()}
         begin = time.monotonic()
@@ -101,8 +102,13 @@ def main(grid: Grid, context: Context) -> None:
         )
         row["seconds"] = time.monotonic() - begin
         row["bytes"] = counting.num_bytes
-        row["accuracy"] = accuracy(weights_of(result.arrays))
         row["num_batches"] = int(result.arrays["num_batches"].numpy())
-        row["metrics"] = {t: dict(m) for t, m in result.train_metrics_clientapp.items()}
-    rows.append({"phase": "end"})
-    results.write_text(json.dumps(rows), encoding="utf-8")
+        row["metrics"] = [dict(m) for _, m in sorted(result.train_metrics_clientapp.items())]
+    write(results, rows)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Replace the results, so that a reader finds the old or the new ones."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(rows), encoding="utf-8")
+    new.replace(path)
