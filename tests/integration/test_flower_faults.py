@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -504,6 +505,16 @@ def test_exact_arrays_that_are_not_finite_are_dropped() -> None:
     assert (total(result, "accepted"), total(result, "dropped")) == (4, 2)
 
 
+def test_shapes_are_checked_before_memory_is_taken() -> None:
+    layout = Layout.of(ArrayRecord({"n": Array(np.zeros(3, np.int64))}))
+    stream = BytesIO()
+    header = {"descr": "<i8", "fortran_order": False, "shape": (1 << 50,)}
+    np.lib.format.write_array_header_1_0(stream, header)
+    hostile = Array(dtype="int64", shape=(3,), stype="numpy.ndarray", data=stream.getvalue())
+    with pytest.raises(InvalidInputError, match=r"n: found shape \(1125899906842624,\), expected"):
+        layout.exact(ArrayRecord({"n": hostile}))
+
+
 def test_scalars_and_many_arrays() -> None:
     rng = np.random.default_rng(0)
     named = {f"layer{i}": rng.normal(size=shape) for i, shape in enumerate([(), (1,), (3, 4, 5)])}
@@ -778,6 +789,22 @@ def test_a_restarted_node_is_the_same_client() -> None:
     np.testing.assert_array_equal(weights_of(result), weights_of(undisturbed))
 
 
+def test_a_restarted_node_whose_old_self_is_still_listed() -> None:
+    grid = federation(2)
+    strategy = docofl()
+    old = grid.by_partition(1)
+
+    def restart() -> None:
+        old.is_deaf = True
+        grid.add(old.app, 1)
+
+    at_round(strategy, 2, restart)
+    at_round(strategy, 4, lambda: setattr(old, "is_listed", False))
+    result = rounds(strategy, grid, initial(), 5)
+    assert [m["docofl-accepted"] for m in result.train_metrics_clientapp.values()] == [2] * 5
+    assert [m["docofl-missing"] for m in result.train_metrics_clientapp.values()] == [0, 1, 1, 0, 0]
+
+
 def test_a_node_never_seen_before_takes_part() -> None:
     grid = federation(3)
     strategy = docofl()
@@ -990,6 +1017,18 @@ def test_files_that_are_lost_or_damaged_are_fetched_again(tmp_path: Path, damage
     result = rounds(strategy, grid, initial(), 4)
     assert total(result, "resynchronised") == 3
     assert total(result, "accepted") == 12
+
+
+def test_files_of_calls_that_failed_do_not_stay(tmp_path: Path) -> None:
+    context = Context(1, 2, {}, RecordDict(), {})
+    store = AnchorStore(context, tmp_path, 1)
+    store.put(b"first")
+    AnchorStore(Context(1, 2, {}, RecordDict(), {}), tmp_path, 1).put(b"of a call that raised")
+    AnchorStore(Context(1, 3, {}, RecordDict(), {}), tmp_path, 1).put(b"of another node")
+    store.put(b"second")
+    names = {path.read_bytes() for path in tmp_path.iterdir()}
+    assert names == {b"second", b"of another node"}
+    assert store.digests() == [digest_of(b"second")]  # the failed call had deleted the first
 
 
 def test_the_store_keeps_the_latest_two() -> None:

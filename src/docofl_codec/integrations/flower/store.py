@@ -42,14 +42,13 @@ class AnchorStore:
     def put(self, frame: bytes) -> None:
         """Keep an anchor as the newest one, and forget the oldest."""
         digest = digest_of(frame)
-        kept = [name for name in self._names() if not name.endswith(digest)]
-        number = int(kept[-1].partition("-")[0]) + 1 if kept else 0
+        older = [name for name in self._names() if not name.endswith(f"-{digest}")]
+        number = int(older[-1].partition("-")[0]) + 1 if older else 0
         record = self._record()
-        arrays = {name: record[name] for name in kept[1 - KEPT :]} if KEPT > 1 else {}
-        for name in set(self._names()) - set(arrays):
-            self._forget(record[name])
+        arrays = {name: record[name] for name in older[max(0, len(older) - KEPT + 1) :]}
         arrays[f"{number:08d}-{digest}"] = self._write(digest, frame)
         self._context.state[ANCHORS] = ArrayRecord(arrays)
+        self._clean([name.partition("-")[2] for name in arrays])
 
     def get(self, digest: str) -> bytes | None:
         """Return an anchor, or None where it is lost."""
@@ -70,12 +69,17 @@ class AnchorStore:
     def _names(self) -> list[str]:
         return sorted(self._record())
 
+    def _path(self, digest: str) -> Path | None:
+        if self._folder is None:
+            return None
+        owner = f"{self._context.run_id}-{self._context.node_id}"
+        return self._folder / f"{owner}-{digest}.anchor"
+
     def _write(self, digest: str, frame: bytes) -> Array:
-        if self._folder is not None and len(frame) >= self._min_bytes:
-            owner = f"{self._context.run_id}-{self._context.node_id}"
-            path = self._folder / f"{owner}-{digest}.anchor"
+        path = self._path(digest)
+        if path is not None and len(frame) >= self._min_bytes:
             try:
-                self._folder.mkdir(parents=True, exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(path, [frame])
             except OSError as error:
                 logger.warning("docofl: anchor stays in memory, %s", error)
@@ -83,6 +87,17 @@ class AnchorStore:
                 data = str(path).encode()
                 return Array(dtype="uint8", shape=(len(data),), stype=PATH_STYPE, data=data)
         return Array(dtype="uint8", shape=(len(frame),), stype=STYPE, data=frame)
+
+    def _clean(self, digests: list[str]) -> None:
+        """Delete this node's files of other anchors, also those of calls that did not end well."""
+        every = self._path("*")
+        if every is None:
+            return
+        kept = {self._path(digest) for digest in digests}
+        with contextlib.suppress(OSError):
+            for path in every.parent.glob(every.name):
+                if path not in kept:
+                    path.unlink(missing_ok=True)
 
     @staticmethod
     def _read(array: Array, digest: str) -> bytes | None:
@@ -93,12 +108,6 @@ class AnchorStore:
         except OSError:
             return None
         return frame if digest_of(frame) == digest else None
-
-    @staticmethod
-    def _forget(array: Array) -> None:
-        if array.stype == PATH_STYPE:
-            with contextlib.suppress(OSError):
-                Path(array.data.decode()).unlink()
 
 
 def _is_there(array: Array) -> bool:

@@ -42,6 +42,7 @@ __all__ = ["DoCoFLStrategy"]
 
 DEFAULT_TIMEOUT = 3600.0  # seconds, as Strategy.start has it
 WAIT_SECONDS = 1.0
+MAX_COMPLAINT = 500  # characters of a client in the log
 RUNNING_STATISTICS = ("*running_mean", "*running_var", "*moving_mean", "*moving_variance")
 
 logger = logging.getLogger("flwr")
@@ -516,7 +517,7 @@ class DoCoFLStrategy(Strategy):
         if report.get("missing"):
             raise InvalidInputError("anchor: found none after a resynchronisation")
         if report.get("failure"):
-            raise InvalidInputError(str(report["failure"]))
+            raise InvalidInputError(str(report["failure"])[:MAX_COMPLAINT])
         frame = frame_of(reply.content, "update")
         if frame is None:
             raise InvalidInputError("update: found none, expected a frame")

@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ FRAMES = "docofl.frames"
 EXACT = "docofl.exact"
 ANCHOR_ACTION = "docofl_anchor"
 STYPE = "docofl.frame/1"
+NUMPY_STYPE = "numpy.ndarray"
 _TEXT = "json"
 
 AnyArray = npt.NDArray[Any]
@@ -283,16 +285,29 @@ class Layout:
 
 
 def _values(array: Array, entry: Entry) -> AnyArray:
-    """Return an array's values; refuse another shape and what NumPy cannot read."""
+    """Return an array's values; refuse another shape and what NumPy cannot read.
+
+    The shape is checked before memory is taken for it.
+    """
     try:
-        values = array.numpy()
+        shape = _declared_shape(array.data) if array.stype == NUMPY_STYPE else entry.shape
+        values = array.numpy() if shape == entry.shape else None
     except Exception as error:  # whatever the bytes do to NumPy's reader
         raise InvalidInputError(f"{entry.name}: {error}") from None
-    if values.shape != entry.shape:
-        raise InvalidInputError(f"{entry.name}: found shape {values.shape}, expected {entry.shape}")
+    if values is None:
+        raise InvalidInputError(f"{entry.name}: found shape {shape}, expected {entry.shape}")
     if values.dtype.kind not in "fiub" and np.dtype(entry.dtype).kind in "fiub":
         raise InvalidInputError(f"{entry.name}: found dtype {values.dtype}, expected numbers")
     return values
+
+
+def _declared_shape(data: bytes) -> tuple[int, ...]:
+    """Return the shape in the header of an .npy file."""
+    stream = BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(stream)[0]
+    return np.lib.format.read_array_header_2_0(stream)[0]
 
 
 def _narrowed(values: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
