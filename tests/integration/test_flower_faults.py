@@ -332,6 +332,16 @@ def test_nothing_is_trained_where_the_inner_strategy_trains_nothing() -> None:
     assert result.train_metrics_clientapp == {}
 
 
+def test_an_inner_strategy_may_begin_later() -> None:
+    class Lazy(FedAvg):
+        def configure_train(self, server_round: int, *args: Any) -> Any:
+            return super().configure_train(server_round, *args) if server_round > 2 else []
+
+    result = rounds(docofl(Lazy(fraction_evaluate=0.0), lead=2), federation(), initial(), 5)
+    assert total(result, "accepted") == 12
+    assert sorted(result.train_metrics_clientapp) == [3, 4, 5]
+
+
 class Bare(Strategy):
     """A strategy without the options of FedAvg."""
 

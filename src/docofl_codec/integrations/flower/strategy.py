@@ -64,6 +64,7 @@ class _Round:
 class _Run:
     """One call of :meth:`DoCoFLStrategy.start`."""
 
+    first_round: int
     grid: Grid
     layout: Layout
     exact: ArrayRecord
@@ -162,6 +163,7 @@ class DoCoFLStrategy(Strategy):
             )
         self._timeout = DEFAULT_TIMEOUT
         self._num_rounds: float = math.inf
+        self._evaluate_bytes = 0
         self._run: _Run | None = None
         self._new_server([0.0], ElasticParticipation(lead=lead, seed=seed))  # checks the options
 
@@ -225,7 +227,7 @@ class DoCoFLStrategy(Strategy):
 
         # 2. Who is there, and who takes part now and in the rounds to come.
         if self._run is None or server_round == 1:
-            self._begin(arrays, grid, needed)
+            self._begin(server_round, arrays, grid, needed)
         run = self._started(server_round)
         run.grid = grid
         run.exact = run.layout.exact(arrays, convert=True)
@@ -266,7 +268,9 @@ class DoCoFLStrategy(Strategy):
         good, errors = self._receive(run, by_client)
 
         # 3. Anchors for those who were busy with this round.
-        self._send_late_notifications(run)
+        for client in run.current.told_later:
+            if client in by_client:
+                self._send_anchor(run, client)
 
         # 4. The inner strategy's step.
         new, metrics = None, None
@@ -310,11 +314,9 @@ class DoCoFLStrategy(Strategy):
             metrics["docofl-evaluate-bytes"] = self._evaluate_bytes
         return metrics
 
-    _evaluate_bytes = 0
-
     # --- who takes part ------------------------------------------------------------------------
 
-    def _begin(self, arrays: ArrayRecord, grid: Grid, needed: int) -> None:
+    def _begin(self, server_round: int, arrays: ArrayRecord, grid: Grid, needed: int) -> None:
         """Wait for the nodes that the inner strategy wants, and make a server."""
         while len(ids := list(grid.get_node_ids())) < needed:
             logger.info("Waiting for nodes to connect: %d of %d.", len(ids), needed)
@@ -323,7 +325,7 @@ class DoCoFLStrategy(Strategy):
         plan = ElasticParticipation(lead=self.lead, seed=self.seed)
         server = self._new_server(layout.vector(arrays), plan)
         exact = layout.exact(arrays)
-        self._run = _Run(grid, layout, exact, server, plan, Nodes())
+        self._run = _Run(server_round, grid, layout, exact, server, plan, Nodes())
         self._run.nodes.refresh(grid, self._timeout)
         if not self._run.nodes.connected():
             complaint = next(iter(self._run.nodes.complaints.values()), "no answer")
@@ -353,7 +355,7 @@ class DoCoFLStrategy(Strategy):
 
     def _started(self, server_round: int) -> _Run:
         assert self._run is not None
-        expected = self._run.server.round + 1
+        expected = self._run.server.round + self._run.first_round
         if server_round != expected:
             raise InvalidInputError(f"server_round: found {server_round}, expected {expected}")
         return self._run
@@ -368,7 +370,8 @@ class DoCoFLStrategy(Strategy):
             logger.info("Waiting for nodes to connect: none of those that were there.")
             time.sleep(WAIT_SECONDS)
             run.nodes.refresh(run.grid, self._timeout)
-        for later in range(t, int(min(t + run.plan.horizon + 1, self._num_rounds))):
+        end_of_run = self._num_rounds - run.first_round + 1
+        for later in range(t, int(min(t + run.plan.horizon + 1, end_of_run))):
             run.plan.plan(later, clients, self._sample_size(len(clients)))
         run.plan.complete(t, clients, self._sample_size(len(clients)))
         run.plan.forget(t)
@@ -398,10 +401,6 @@ class DoCoFLStrategy(Strategy):
             else:
                 run.nodes.settle(run.grid, [client], 0)
                 self._send_anchor(run, client)
-
-    def _send_late_notifications(self, run: _Run) -> None:
-        for client in run.current.told_later:
-            self._send_anchor(run, client)
 
     def _send_anchor(self, run: _Run, client: int) -> None:
         node = run.nodes[client]
