@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 APP = Path(__file__).parent / "flower_app"
 SECONDS = 500  # after which an engine counts as hung
 NODES = 8
-SIMULATED_ROUNDS = 15
+SIMULATED_ROUNDS = 20
 DEPLOYED_ROUNDS = 3
 ROUNDS_WITH_KILL = 6
 FAULTS = {1: "garbage", 4: "nan", 6: "shape"}
@@ -135,7 +135,7 @@ def outcomes() -> dict[str, Outcome]:
     with ThreadPoolExecutor() as executor:
         deployed = executor.submit(deploy)
         simulated = simulate(APP, phases)
-        example = simulate(flower_demo.APP, "num-server-rounds=6", phases=False)
+        example = simulate(flower_demo.APP, "num-server-rounds=10", phases=False)
         found = {"simulation": simulated, "deployment": deployed.result(), "example": example}
     for name, outcome in found.items():
         print(f"{name}: {outcome.seconds:.0f} s")
