@@ -1,6 +1,6 @@
 # One way to do each common thing. Every target sets up what it needs, in .venv and build/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpp test-python check format bench accuracy figures golden clean
+.PHONY: help demo flower-demo test test-cpp test-python test-integration check format bench accuracy figures golden clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,9 @@ TIDY_FILES := $(shell find cpp/src -name '*.cpp')
 
 help:
 	@echo "make demo    build, install, show what ECUQ does to a real tensor, and train with DoCoFL"
+	@echo "make flower-demo  the Flower app in examples/flower on eight simulated nodes (a minute)"
 	@echo "make test    all tests, C++ and Python"
+	@echo "make test-integration  tests on zarr, torch DDP and Flower (a few minutes)"
 	@echo "make check   formatting, linters and types"
 	@echo "make accuracy the committed accuracy tables again: hours, needs DOCOFL_DATA"
 	@echo "make bench   speed and size against the peers, and the targets"
@@ -45,7 +47,15 @@ $(VENV)/demo-tools: $(VENV)/package
 	$(PIP) "$$(echo build/wheel/*.whl)[fl]"
 	touch $@
 
-$(VENV)/check-tools: $(VENV)/test-tools $(VENV)/demo-tools
+$(VENV)/flower-tools: $(VENV)/package
+	$(PIP) "$$(echo build/wheel/*.whl)[flower,torch]" "scikit-learn>=1.3"
+	touch $@
+
+$(VENV)/integration-tools: $(VENV)/test-tools
+	$(PIP) "$$(echo build/wheel/*.whl)[flower,torch,zarr]"
+	touch $@
+
+$(VENV)/check-tools: $(VENV)/integration-tools $(VENV)/demo-tools
 	$(PIP) mypy ruff clang-format clang-tidy
 	touch $@
 
@@ -60,6 +70,9 @@ demo: $(VENV)/demo-tools
 	rm -rf build/demo
 	$(BIN)/docofl compare digits --out build/demo
 
+flower-demo: $(VENV)/flower-tools
+	$(BIN)/python -m examples.flower_demo
+
 test: test-cpp test-python
 
 test-cpp: $(VENV)/tools
@@ -69,6 +82,9 @@ test-cpp: $(VENV)/tools
 
 test-python: $(VENV)/test-tools
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest
+
+test-integration: $(VENV)/integration-tools
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest tests/integration
 
 check: $(VENV)/check-tools $(VENV)/tools
 	$(BIN)/ruff check .

@@ -13,15 +13,17 @@ import pytest
 import docofl_codec
 
 ROOT = Path(__file__).resolve().parents[2]
+INTEGRATIONS = "docofl_codec.integrations."  # need their engines: tests/integration runs them
 MODULES = [
     "docofl_codec",
     *(
         module.name
         for module in pkgutil.walk_packages(docofl_codec.__path__, "docofl_codec.")
-        if not module.name.endswith("._core")
+        if not module.name.endswith("._core") and not module.name.startswith(INTEGRATIONS)
     ),
 ]
 README = ROOT / "README.md"
+INTEGRATION_PAGES = [ROOT / "docs" / "guides" / name for name in ("ddp.md", "flower.md", "zarr.md")]
 PYTHON_BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -34,11 +36,22 @@ def python_blocks(path: Path) -> list[str]:
     ]
 
 
-PAGES = [path for path in [README, *sorted((ROOT / "docs").rglob("*.md"))] if python_blocks(path)]
+PAGES = [
+    path
+    for path in [README, *sorted((ROOT / "docs").rglob("*.md"))]
+    if python_blocks(path) and path not in INTEGRATION_PAGES
+]
 
 
 def run_doctests(name: str) -> doctest.TestResults:
     return doctest.testmod(importlib.import_module(name))
+
+
+def run_page(page: Path) -> None:
+    """Run the Python blocks of a page, one after the other."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in python_blocks(page):
+        exec(compile(block, str(page), "exec"), namespace)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -55,13 +68,10 @@ def test_public_modules_have_examples(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = python_blocks(page)
-    if any("torch" in block for block in blocks):
+    if any("torch" in block for block in python_blocks(page)):
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), namespace)
+    run_page(page)
 
 
 def test_readme_has_an_example() -> None:

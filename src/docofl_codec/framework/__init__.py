@@ -24,6 +24,7 @@ from docofl_codec.framework.messages import Correction, Notification, Update
 from docofl_codec.framework.optimizers import SGD, Adagrad, Adam, ServerOptimizer, Yogi
 from docofl_codec.framework.participation import (
     ConnectivityClasses,
+    ElasticParticipation,
     ParticipationProcess,
     TraceParticipation,
     UniformParticipation,
@@ -44,6 +45,7 @@ __all__ = [
     "ConnectivityClasses",
     "Correction",
     "DivergenceError",
+    "ElasticParticipation",
     "Estimation",
     "FrameworkError",
     "Ledger",

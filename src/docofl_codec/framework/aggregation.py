@@ -11,7 +11,7 @@ from docofl_codec.codec import Codec
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.framework.vectors import Vector, as_vector, squared_norm
 
-__all__ = ["Aggregator", "aggregator_for"]
+__all__ = ["Aggregator", "aggregator_for", "decoded_update"]
 
 
 @runtime_checkable
@@ -52,9 +52,7 @@ class DecodingAggregator:
 
     def add(self, blob: bytes, weight: float = 1.0) -> None:
         """Add a frame."""
-        scratch: Vector = np.empty(self._size, dtype=np.float32)
-        update = as_vector(self._codec.decode(blob, out=scratch), size=self._size, what="update")
-        check_norm(squared_norm(update), self._max_norm)
+        update = scratch = decoded_update(self._codec, blob, self._size, self._max_norm)
         with np.errstate(over="ignore", invalid="ignore"):
             if weight != 1.0:
                 update = np.multiply(update, np.float32(weight), out=scratch)
@@ -71,6 +69,16 @@ class DecodingAggregator:
             raise InvalidInputError("mean: found no update with a weight, expected at least one")
         result: Vector = self._sum / np.float32(self._weight)
         return result
+
+
+def decoded_update(codec: Codec, blob: bytes, size: int, max_norm: float | None = None) -> Vector:
+    """Return a client's update, in memory of its own, or raise CodecError."""
+    scratch: Vector = np.empty(size, dtype=np.float32)
+    update = as_vector(codec.decode(blob, out=scratch), size=size, what="update")
+    check_norm(squared_norm(update), max_norm)
+    if not np.may_share_memory(update, scratch):
+        np.copyto(scratch, update)
+    return scratch
 
 
 def check_norm(square: float, max_norm: float | None) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.framework.client import Client
-from docofl_codec.framework.errors import StaleAnchorError
 from docofl_codec.framework.messages import Correction, Update
 from docofl_codec.framework.server import RoundReport, Server
 from docofl_codec.framework.vectors import Vector, as_vector
@@ -143,18 +142,10 @@ class Loop:
 
     def _join(self, client: Client, anchor_id: int | None) -> Correction:
         """Give the client its anchor and correction; an anchor that is gone is replaced."""
-        server = self.server
-        if server.downlink == "direct":
-            return server.correction(server.round, client.id, None)
-        if anchor_id is None:  # nobody told the client
-            anchor_id = server.anchor(client.id, in_the_round=True).id
-        try:
-            correction = server.correction(server.round, client.id, anchor_id)
-        except StaleAnchorError:
-            anchor_id = server.anchor(client.id, in_the_round=True).id
-            correction = server.correction(server.round, client.id, anchor_id)
+        correction, anchor = self.server.join(client.id, anchor_id)
         if correction.anchor_id is not None:
-            client.receive_anchor(anchor_id, server.anchors.get(anchor_id).frame)
+            anchor = anchor or self.server.anchors.get(correction.anchor_id)
+            client.receive_anchor(anchor.id, anchor.frame)
         return correction
 
     def _send(self, update: Update) -> bool:

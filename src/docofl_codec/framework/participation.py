@@ -11,7 +11,7 @@ import csv
 import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from docofl_codec.framework.seeds import derive_seed
 
 __all__ = [
     "ConnectivityClasses",
+    "ElasticParticipation",
     "ParticipationProcess",
     "TraceParticipation",
     "UniformParticipation",
@@ -82,6 +83,80 @@ class UniformParticipation:
     @property
     def _bounds(self) -> tuple[int, int]:
         return self.lead if isinstance(self.lead, tuple) else (self.lead, self.lead)
+
+
+class ElasticParticipation:
+    """S of the clients that there are, uniformly at random, told some rounds ahead.
+
+    For engines whose clients come and go. A round is planned from the clients of that moment; while
+    they stay the same, this is :class:`UniformParticipation`.
+
+    Parameters
+    ----------
+    lead : int or pair of int, default 0
+        t - s, as for :class:`UniformParticipation`.
+    seed : int, default 0
+        Of the selection.
+
+    Examples
+    --------
+    >>> process = ElasticParticipation(lead=2)
+    >>> process.plan(5, clients=[0, 1, 2, 8], per_round=3)
+    >>> process.participants(5)
+    {0: 3, 2: 3, 8: 3}
+    >>> process.complete(5, clients=[0, 1, 8], per_round=3)
+    True
+    >>> process.participants(5)
+    {0: 3, 1: 5, 8: 3}
+    """
+
+    def __init__(self, *, lead: int | tuple[int, int] = 0, seed: int = 0) -> None:
+        self._whole = UniformParticipation(1, 1, lead, seed)
+        self._plans: dict[int, dict[int, int]] = {}
+
+    @property
+    def horizon(self) -> int:
+        """The most rounds between notification and participation."""
+        return self._whole._bounds[1]
+
+    def plan(self, round_number: int, clients: Sequence[int], per_round: int) -> None:
+        """Choose the clients of a round, unless that has been done."""
+        if round_number in self._plans:
+            return
+        there = sorted(clients)
+        chosen: Mapping[int, int] = {}
+        if there and per_round > 0:
+            per_round = min(per_round, len(there))
+            process = replace(self._whole, num_clients=len(there), per_round=per_round)
+            chosen = process.participants(round_number)
+        self._plans[round_number] = {there[index]: told for index, told in chosen.items()}
+
+    def complete(self, round_number: int, clients: Sequence[int], per_round: int) -> bool:
+        """Replace clients of the current round that are gone; tell whether any had to be."""
+        planned = self._plans.get(round_number, {})
+        stay = {client: told for client, told in planned.items() if client in set(clients)}
+        others = sorted(set(clients) - set(stay))
+        missing = max(0, min(per_round - len(stay), len(others)))
+        if missing:
+            seed = derive_seed(self._whole.seed, "substitutes", round_number)
+            generator = np.random.Generator(np.random.PCG64(seed))
+            for index in generator.choice(len(others), missing, replace=False).tolist():
+                stay[others[index]] = round_number
+        self._plans[round_number] = dict(sorted(stay.items()))
+        return stay != planned
+
+    def participants(self, round_number: int) -> Mapping[int, int]:
+        """Return the clients of a round with their notification rounds; none if not planned."""
+        return self._plans.get(round_number, {})
+
+    def forget(self, round_number: int) -> None:
+        """Forget the rounds before a given one."""
+        for old in [planned for planned in self._plans if planned < round_number]:
+            del self._plans[old]
+
+    def __repr__(self) -> str:
+        lead, seed = self._whole.lead, self._whole.seed
+        return f"{type(self).__name__}(lead={lead!r}, seed={seed!r})"
 
 
 @dataclass(frozen=True)

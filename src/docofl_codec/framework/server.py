@@ -24,13 +24,13 @@ from dataclasses import dataclass, field
 from functools import wraps
 from numbers import Integral
 from operator import index
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, NoReturn, TypeVar, cast, get_args
 
 import numpy as np
 
 from docofl_codec.codec import Codec, Ecuq, Eden
 from docofl_codec.errors import InvalidInputError
-from docofl_codec.framework.aggregation import Aggregator, aggregator_for
+from docofl_codec.framework.aggregation import Aggregator, aggregator_for, decoded_update
 from docofl_codec.framework.anchors import Anchor, AnchorQueue
 from docofl_codec.framework.budgets import AdaptiveBudgets, with_bits
 from docofl_codec.framework.diagnostics import (
@@ -39,16 +39,17 @@ from docofl_codec.framework.diagnostics import (
     EstimationErrors,
     drift_of,
 )
-from docofl_codec.framework.errors import DivergenceError, ProtocolError
+from docofl_codec.framework.errors import DivergenceError, ProtocolError, StaleAnchorError
 from docofl_codec.framework.ledger import Kind, Ledger
 from docofl_codec.framework.messages import Correction, Notification, Update
 from docofl_codec.framework.optimizers import SGD, ServerOptimizer
 from docofl_codec.framework.participation import ParticipationProcess, notified_at
 from docofl_codec.framework.seeds import derive_seed
-from docofl_codec.framework.vectors import Vector, as_vector, squared_norm
+from docofl_codec.framework.vectors import Vector, as_vector, squared_distance, squared_norm
 
-__all__ = ["Downlink", "Outcome", "RoundReport", "Server"]
+__all__ = ["Aggregation", "Downlink", "Outcome", "RoundReport", "Server"]
 
+Aggregation = Literal["mean", "engine"]
 Downlink = Literal["docofl", "direct", "anchor"]
 MAX_SAMPLES = 1 << 53
 MAX_STALENESS_EXPONENT = 10
@@ -78,10 +79,13 @@ class Outcome:
         Whether it is part of the mean.
     reason : str
         Why not: ``"duplicate"``, ``"late"``, ``"not asked"`` or the codec's complaint.
+    model : ndarray of float32 or None
+        Where an engine aggregates: the client's model, w_t and its update.
     """
 
     accepted: bool
     reason: str = ""
+    model: Vector | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,10 @@ class Server:
     downlink : {"docofl", "direct", "anchor"}
         ``"docofl"``: anchors ahead and corrections in the round. ``"direct"``: no anchors, C_c of
         the model in the round. ``"anchor"``: clients train on their anchors, without corrections.
+    aggregation : {"mean", "engine"}
+        ``"mean"``: the server averages updates and takes the optimizer's step. ``"engine"``: it
+        checks and restores them; `receive` hands out each client's model, and `finish_round` is
+        given the new one.
     optimizer : ServerOptimizer
         By default plain averaging.
     deploy_every : int, default 10
@@ -198,6 +206,7 @@ class Server:
         correction_codec: Codec | None = None,
         update_codec: Codec | None = None,
         downlink: Downlink = "docofl",
+        aggregation: Aggregation = "mean",
         optimizer: ServerOptimizer | None = None,
         deploy_every: int = 10,
         capacity: int = 3,
@@ -225,9 +234,17 @@ class Server:
             )
         if max_update_norm is not None and not max_update_norm > 0:
             raise InvalidInputError(f"max_update_norm: found {max_update_norm}, expected above 0")
-        if downlink not in get_args(Downlink):
+        for name, value, known in (
+            ("downlink", downlink, get_args(Downlink)),
+            ("aggregation", aggregation, get_args(Aggregation)),
+        ):
+            if value not in known:
+                raise InvalidInputError(
+                    f"{name}: found {value!r}, expected one of {', '.join(known)}"
+                )
+        if aggregation == "engine" and (error_feedback_clients is not None or max_delay):
             raise InvalidInputError(
-                f"downlink: found {downlink!r}, expected one of {', '.join(get_args(Downlink))}"
+                'aggregation: found "engine" with error feedback or delays, expected neither'
             )
         if error_feedback_clients is not None:
             _check_at_least(error_feedback_clients=(error_feedback_clients, 1))
@@ -241,6 +258,7 @@ class Server:
         self.correction_codec = correction_codec or Eden(bits=1)
         self.update_codec = update_codec or Eden(bits=1)
         self.downlink: Downlink = downlink
+        self.aggregation: Aggregation = aggregation
         self.optimizer = optimizer or SGD()
         self.deploy_every = index(deploy_every)
         self.max_lead = index(max_lead)
@@ -359,6 +377,33 @@ class Server:
         return Correction(self.round, client, self._added_to(base), frame)
 
     @_locked
+    def join(self, client: int, anchor_id: int | None) -> tuple[Correction, Anchor | None]:
+        """Return what a participant gets in its round.
+
+        Parameters
+        ----------
+        client : int
+            i.
+        anchor_id : int or None
+            The anchor that it holds, if any.
+
+        Returns
+        -------
+        tuple of Correction and (Anchor or None)
+            The anchor is the latest one, where the client holds none or one that is gone: it has to
+            download that as well, and wait for it.
+        """
+        if self.downlink == "direct":
+            return self.correction(self.round, client, None), None
+        if anchor_id is not None:
+            try:
+                return self.correction(self.round, client, anchor_id), None
+            except StaleAnchorError:
+                pass
+        anchor = self.anchor(client, in_the_round=True)
+        return self.correction(self.round, client, anchor.id), anchor
+
+    @_locked
     def receive(self, update: Update) -> Outcome:
         """Take a client's compressed update for the mean.
 
@@ -384,10 +429,12 @@ class Server:
         return outcome
 
     @_locked
-    def drop(self, client: int) -> None:
-        """Count a participant whose training failed and that has nothing to send."""
+    def drop(self, client: int, num_bytes: int = 0) -> None:
+        """Count a participant whose training failed, and the bytes that it has sent in vain."""
         self._current.heard_of.add(client)
         self._current.dropped += 1
+        if num_bytes:
+            self._record("update", client, num_bytes)
 
     @_locked
     def abandon_round(self) -> None:
@@ -396,8 +443,13 @@ class Server:
         self._current = self._new_round()
 
     @_locked
-    def finish_round(self) -> RoundReport:
+    def finish_round(self, weights: Any = None) -> RoundReport:
         """Average the updates, take the optimizer's step and go to the next round.
+
+        Parameters
+        ----------
+        weights : array-like, optional
+            w_{t+1}, where an engine aggregates; without it the weights stay as they are.
 
         Raises
         ------
@@ -406,10 +458,16 @@ class Server:
             and the server takes no more part: begin again from a checkpoint, with other options.
         """
         self._check_round(self.round)
+        if weights is not None and self.aggregation != "engine":
+            raise ProtocolError("weights: found new ones, expected none where the server averages")
         current = self._current
         is_applied = current.accepted >= self.quorum
         update_norm = 0.0
-        if current.accepted:
+        if self.aggregation == "engine":
+            is_applied = is_applied and weights is not None
+            if is_applied:
+                update_norm = self._take_over(weights)
+        elif current.accepted:
             update = self._mean_update()
             update_norm = math.sqrt(squared_norm(update))
             if is_applied:
@@ -576,13 +634,24 @@ class Server:
         weight = float(update.num_samples) if self.weighted else 1.0
         if delay:
             weight *= (1.0 + delay) ** -self.staleness_exponent
+        model = None
         try:
-            self._current.aggregator.add(update.frame, weight)
+            if self.aggregation == "engine":
+                model = self._model_of(update.frame)
+            else:
+                self._current.aggregator.add(update.frame, weight)
         except MemoryError:
             raise
         except Exception as error:  # a codec's complaint, of whatever class
             return Outcome(False, str(error))
-        return Outcome(True)
+        return Outcome(True, model=model)
+
+    def _model_of(self, frame: bytes) -> Vector:
+        """Return w_t and a client's update."""
+        size = self.weights.size
+        update = decoded_update(self.update_codec, frame, size, self.max_update_norm)
+        with np.errstate(over="ignore"):
+            return as_vector(np.add(self.weights, update, out=update), what="weights and update")
 
     def _participants(self, round_number: int) -> frozenset[int]:
         if round_number == self.round:
@@ -613,10 +682,25 @@ class Server:
             self.optimizer.step(self.weights, update)
         if not math.isfinite(squared_norm(self.weights)):
             self.weights[:] = before
-            self._has_diverged = True
-            raise DivergenceError(
-                f"round {self.round}: the mean update leaves weights that are not finite"
-            )
+            self._diverge("the mean update")
+
+    def _take_over(self, weights: Any) -> float:
+        """Make the engine's weights those of the next round; return how far they have moved."""
+        try:
+            new = as_vector(weights, size=self.weights.size, what="weights").copy()
+        except InvalidInputError as error:
+            if np.size(weights) != self.weights.size:
+                raise
+            self._diverge("the engine", error)
+        moved = squared_distance(new, self.weights)
+        self.weights = new
+        return math.sqrt(moved)
+
+    def _diverge(self, culprit: str, cause: Exception | None = None) -> NoReturn:
+        self._has_diverged = True
+        raise DivergenceError(
+            f"round {self.round}: {culprit} leaves weights that are not finite"
+        ) from cause
 
     def _record(self, kind: Kind, client: int, num_bytes: int) -> None:
         self.ledger.record(kind, round_number=self.round, client=client, num_bytes=num_bytes)
@@ -655,6 +739,7 @@ class Server:
             "error_feedback_clients": self.error_feedback_clients,
             "quorum": self.quorum,
             "max_update_norm": self.max_update_norm,
+            **({"aggregation": "engine"} if self.aggregation == "engine" else {}),
         }
 
 

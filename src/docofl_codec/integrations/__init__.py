@@ -1,0 +1,12 @@
+"""DoCoFL on engines that users already have, each with an extra of its own.
+
+=====================  =======================================  ===============================
+module                 what                                     extra
+=====================  =======================================  ===============================
+``flower``             a strategy and a client mod              ``docofl_codec[flower]``
+``ddp``                a communication hook for torch's DDP     ``docofl_codec[torch]``
+``numcodecs``          codecs for zarr and other array stores   ``docofl_codec[zarr]``
+=====================  =======================================  ===============================
+
+Nothing here is imported by the rest of the package.
+"""

@@ -1,0 +1,1 @@
+"""An app for the tests: NumPy alone, so that processes start fast."""

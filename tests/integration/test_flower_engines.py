@@ -1,0 +1,250 @@
+"""DoCoFL on Flower's engines: simulated nodes, and SuperNodes on loopback of which one is killed.
+
+The engines run at the same time; each waits for most of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docofl_codec.framework import UniformParticipation
+from examples import flower_demo
+from examples.flower_demo import Engine
+from tests.helpers.processes import child_environment
+
+pytestmark = pytest.mark.integration
+
+APP = Path(__file__).parent / "flower_app"
+SECONDS = 500  # after which an engine counts as hung
+NODES = 8
+SIMULATED_ROUNDS = 20
+DEPLOYED_ROUNDS = 3
+ROUNDS_WITH_KILL = 6
+FAULTS = {1: "garbage", 4: "nan", 6: "shape"}
+PARTICIPATION = UniformParticipation(NODES, NODES // 2, lead=2, seed=0)
+
+
+@dataclass
+class Outcome:
+    """What an engine did."""
+
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)  # by phase
+    status: int | None = None
+    log: str = ""
+    left_over: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def read_rows(path: Path) -> dict[str, dict[str, Any]]:
+    if not path.exists():
+        return {}
+    return {row["phase"]: row for row in json.loads(path.read_text(encoding="utf-8"))}
+
+
+def num_rounds(path: Path, phase: str) -> int:
+    """Return how many rounds a phase has done."""
+    return len(read_rows(path).get(phase, {}).get("accuracies", [None])) - 1
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], end: float) -> None:
+    while not condition() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.2)
+
+
+def finish(process: subprocess.Popen[bytes], end: float) -> int | None:
+    try:
+        return process.wait(max(0.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def simulate(app: Path, run_config: str, phases: bool = True) -> Outcome:
+    """Run an app on simulated nodes."""
+    begin = time.monotonic()
+    outcome = Outcome()
+    with Engine(simulation=True) as engine:
+        results = engine.folder / "results.json"
+        run = engine.run(
+            app,
+            run_config=f'{run_config} results="{results}"',
+            federation_config=f"num-supernodes={NODES} client-resources-num-cpus=1",
+        )
+        outcome.status = finish(run, begin + SECONDS)
+        if phases:
+            outcome.rows = read_rows(results)
+        elif results.exists():
+            rows = json.loads(results.read_text(encoding="utf-8"))
+            outcome.rows = {row["strategy"]: row for row in rows}
+        outcome.log = engine.log()
+    outcome.left_over = engine.processes()
+    outcome.seconds = time.monotonic() - begin
+    return outcome
+
+
+def deploy() -> Outcome:
+    """Do two runs on two SuperNodes at once; kill one node in the second and start it again."""
+    begin = time.monotonic()
+    end = begin + SECONDS
+    outcome = Outcome()
+    with Engine(simulation=False) as engine:
+        nodes = [engine.start_node(partition, 2) for partition in range(2)]
+        paths = {phase: engine.folder / f"{phase}.json" for phase in ("fedavg", "docofl")}
+        runs = {
+            phase: engine.run(
+                APP,
+                run_config=f'phases="{phase}" rounds={rounds} results="{paths[phase]}" '
+                "deploy-every=2 lead=1",
+            )
+            for phase, rounds in (("fedavg", DEPLOYED_ROUNDS), ("docofl", ROUNDS_WITH_KILL))
+        }
+        plain = finish(runs["fedavg"], end)
+        docofl = runs["docofl"]
+        wait_for(lambda: num_rounds(paths["docofl"], "docofl") >= DEPLOYED_ROUNDS, docofl, end)
+        engine.end_node(nodes[1])
+        killed_after = num_rounds(paths["docofl"], "docofl")
+        engine.start_node(1, 2)
+        outcome.status = finish(docofl, end)
+        outcome.status = outcome.status if plain == 0 else plain
+        outcome.rows = {phase: read_rows(path).get(phase, {}) for phase, path in paths.items()}
+        outcome.rows["docofl"]["killed_after"] = killed_after
+        outcome.log = engine.log()
+    outcome.left_over = engine.processes()
+    outcome.seconds = time.monotonic() - begin
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    """Run everything, once."""
+    os.environ["PYTHONPATH"] = child_environment()["PYTHONPATH"]
+    faults = " ".join(f"{partition}:{fault}" for partition, fault in FAULTS.items())
+    phases = (
+        f'phases="fedavg docofl faulty" rounds={SIMULATED_ROUNDS} fraction-train=0.5 '
+        f'faults="{faults}"'
+    )
+    with ThreadPoolExecutor() as executor:
+        deployed = executor.submit(deploy)
+        simulated = simulate(APP, phases)
+        example = simulate(flower_demo.APP, "num-server-rounds=10", phases=False)
+        found = {"simulation": simulated, "deployment": deployed.result(), "example": example}
+    for name, outcome in found.items():
+        print(f"{name}: {outcome.seconds:.0f} s")
+        for phase, row in outcome.rows.items():
+            accuracy = row.get("accuracy") or row.get("accuracies", [None])[-1]
+            print(f"  {phase}: accuracy {accuracy}, {row.get('bytes') or row.get('megabytes')}")
+    return found
+
+
+@pytest.fixture
+def simulation(outcomes: dict[str, Outcome]) -> Outcome:
+    return outcomes["simulation"]
+
+
+@pytest.fixture
+def deployment(outcomes: dict[str, Outcome]) -> Outcome:
+    return outcomes["deployment"]
+
+
+def total(row: dict[str, Any], name: str) -> float:
+    return sum(float(metrics[f"docofl-{name}"]) for metrics in row["metrics"])
+
+
+@pytest.mark.parametrize("name", ["simulation", "deployment", "example"])
+def test_runs_end_well_and_leave_no_process(outcomes: dict[str, Outcome], name: str) -> None:
+    outcome = outcomes[name]
+    assert outcome.status == 0, outcome.log[-5000:]
+    assert outcome.left_over == []
+    assert outcome.seconds < SECONDS
+
+
+# --- simulation ----------------------------------------------------------------------------------
+
+
+def test_simulated_docofl_is_as_good_as_fedavg(simulation: Outcome) -> None:
+    plain, ours = simulation.rows["fedavg"], simulation.rows["docofl"]
+    assert plain["accuracies"][-1] > plain["accuracies"][0] + 0.5
+    assert ours["accuracies"][-1] == pytest.approx(plain["accuracies"][-1], abs=0.025)
+
+
+def test_simulated_docofl_sends_at_most_a_fifth(simulation: Outcome) -> None:
+    plain, ours = simulation.rows["fedavg"], simulation.rows["docofl"]
+    assert ours["bytes"] <= plain["bytes"] / 5
+    kinds = ("anchor", "late-anchor", "correction", "update", "other")
+    booked = sum(total(ours, f"{kind}-bytes") for kind in kinds)
+    assert booked == pytest.approx(ours["bytes"], rel=0.02)
+    assert total(ours, "anchor-bytes") > 0
+    assert total(ours, "late-anchor-bytes") < total(ours, "correction-bytes") / 5
+
+
+def test_all_simulated_nodes_are_heard(simulation: Outcome) -> None:
+    ours = simulation.rows["docofl"]
+    assert total(ours, "accepted") == total(ours, "asked") == SIMULATED_ROUNDS * NODES / 2
+    assert total(ours, "resynchronised") == 0
+    assert ours["num_batches"] == 20 * SIMULATED_ROUNDS
+
+
+def test_sampling_follows_partitions_not_node_ids(simulation: Outcome) -> None:
+    for t, metrics in enumerate(simulation.rows["docofl"]["metrics"]):
+        expected = sum(2**partition for partition in PARTICIPATION.participants(t))
+        assert metrics["mask"] * NODES / 2 == pytest.approx(expected)
+
+
+def test_bad_clients_are_dropped_and_counted(simulation: Outcome) -> None:
+    faulty = simulation.rows["faulty"]
+    for t, metrics in enumerate(faulty["metrics"]):
+        bad = sum(partition in FAULTS for partition in PARTICIPATION.participants(t))
+        assert metrics["docofl-dropped"] == bad
+        assert metrics["docofl-accepted"] == NODES // 2 - bad
+    assert total(faulty, "dropped") > 10
+    assert faulty["accuracies"][-1] > simulation.rows["fedavg"]["accuracies"][-1] - 0.06
+
+
+# --- deployment ----------------------------------------------------------------------------------
+
+
+def test_deployed_docofl_is_as_good_as_fedavg(deployment: Outcome) -> None:
+    plain, ours = deployment.rows["fedavg"], deployment.rows["docofl"]
+    assert len(plain["accuracies"]) == DEPLOYED_ROUNDS + 1
+    after = ours["accuracies"][DEPLOYED_ROUNDS]
+    assert after == pytest.approx(plain["accuracies"][-1], abs=0.025)
+    assert after > plain["accuracies"][0] + 0.5
+
+
+def test_deployed_docofl_sends_at_most_a_fifth(deployment: Outcome) -> None:
+    plain, ours = deployment.rows["fedavg"], deployment.rows["docofl"]
+    assert ours["bytes"] / ROUNDS_WITH_KILL <= plain["bytes"] / DEPLOYED_ROUNDS / 5
+    assert total(ours, "anchor-bytes") > 0
+
+
+def test_training_goes_on_after_a_node_was_killed(deployment: Outcome) -> None:
+    ours = deployment.rows["docofl"]
+    killed_after = ours["killed_after"]
+    accepted = [metrics["docofl-accepted"] for metrics in ours["metrics"]]
+    assert len(accepted) == ROUNDS_WITH_KILL
+    assert accepted[:killed_after] == [2] * killed_after
+    assert min(accepted) >= 1
+    assert accepted[-1] == 2  # the node is back, under a new id and with an empty state
+    assert accepted.count(1) <= 2
+    assert total(ours, "missing") + total(ours, "accepted") == total(ours, "asked")
+    assert ours["accuracies"][-1] > ours["accuracies"][DEPLOYED_ROUNDS] - 0.02
+
+
+# --- the example ---------------------------------------------------------------------------------
+
+
+def test_the_example_app_compares_both(outcomes: dict[str, Outcome]) -> None:
+    plain, ours = (outcomes["example"].rows[name] for name in ("fedavg", "docofl"))
+    assert plain["accuracy"] > 0.9
+    assert ours["accuracy"] == pytest.approx(plain["accuracy"], abs=0.03)
+    assert ours["megabytes"] < plain["megabytes"] / 5
+    assert outcomes["example"].log.count("MB sent") == 2
