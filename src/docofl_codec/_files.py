@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["replace_file", "write_beside"]
+__all__ = ["replace_file", "replacing", "write_beside"]
 
 
 def replace_file(path: Path, parts: Iterable[bytes]) -> None:
     """Write a file so that, whenever the process dies, the old or the new one is there."""
     write_beside(path, parts).replace(path)
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a new file to write and read; in the end it takes the place of `path`, or vanishes."""
+    path = Path(os.path.realpath(path))
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    file = new.open("xb+")
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

@@ -49,7 +49,8 @@ def encode(
         than 1 are fine.
     step : float, optional
         Instead of a budget: the distance of levels, for an error bound or for several tensors with
-        the same precision. Needs no search; the range of the values may be at most 2^30 steps. `bits`, `budget` and `tolerance` do not go with it.
+        the same precision. Needs no search; the range of the values may be at most 2^30 steps.
+        `bits`, `budget` and `tolerance` do not go with it.
     budget : {"bytes", "entropy"}
         ``"bytes"``: ``8 * len(blob) <= bits * size + 8 * (64 + 10 * ndim)``, always.
         ``"entropy"``: the paper's rule, where the entropy of the quantized values meets the budget
