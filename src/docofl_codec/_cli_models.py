@@ -215,8 +215,8 @@ def _bench(options: argparse.Namespace) -> int:
     with ProgressBar("measuring", len(names)) as bar:
         for name in names:
             bar.step(name)
-            part = values[:: -(-values.size // SLOW.get(name, values.size))]
-            rows.append(_measure(name, np.ascontiguousarray(part), options.bits, options.threads))
+            some = values[:: -(-values.size // SLOW.get(name, values.size))]
+            rows.append(_measure(name, np.ascontiguousarray(some), options.bits, options.threads))
     if options.json:
         _print_json({"coordinates": int(values.size), "of": total, "rows": rows})
         return 0

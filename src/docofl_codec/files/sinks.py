@@ -54,6 +54,7 @@ def memories(source: TensorSource) -> Iterator[tuple[TensorSpec, Memory]]:
         if spec.name in last:
             held[spec.name] = memory
         yield spec, memory
+        del memory  # before the next one is loaded
         if spec.alias_of and last[spec.alias_of] == number:
             del held[spec.alias_of]
 
@@ -81,6 +82,7 @@ def write_safetensors(
     file.write(struct.pack("<Q", len(text)) + text)
     for spec, memory in values:
         _write_bytes(file, memory.as_bytes())
+        del memory  # before the next one is loaded
         on_tensor(spec.size)
 
 
@@ -94,6 +96,7 @@ def write_npz(
         for spec, memory in values:
             with archive.open(spec.name + ".npy", "w", force_zip64=True) as member:
                 _write_array(member, spec, memory)
+            del memory
             on_tensor(spec.size)
 
 

@@ -147,7 +147,7 @@ class NpySource:
 
     def _map(self) -> npt.NDArray[Any]:
         try:
-            return np.asarray(np.load(self._path, mmap_mode="r", allow_pickle=False))
+            return np.asarray(np.lib.format.open_memmap(self._path, mode="r"))
         except (ValueError, EOFError) as error:
             raise CorruptFrameError(f"{self._path}: {error}") from None
 

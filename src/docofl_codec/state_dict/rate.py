@@ -123,30 +123,34 @@ class RateModel:
         # The rest by the slope: what all of the sample says, and the overhead.
         for _ in range(MAX_CORRECTIONS):
             excess = (self.bits(2.0**exponent) - bits) / total
-            exponent -= min(max(excess / slope, -2.0), 2.0)
+            exponent = self.clamp(exponent - min(max(excess / slope, -2.0), 2.0))
             if abs(excess) < SURE:
                 break
         return round_step(2.0**exponent)
+
+    def clamp(self, exponent: float) -> float:
+        """Bound the logarithm of a step: one level, or as many as there can be."""
+        largest = math.log2(self._largest) if self._largest else 0.0
+        return min(max(exponent, largest - 28), largest + 2)
 
     def _solve(self, exponent: float, bits: float) -> tuple[float, float]:
         """Return the logarithm of a step by secants on a part of the sample, and the slope."""
         total = float(self._sizes.sum())
         low: tuple[float, float] | None = None  # finer than wanted, with its excess
         high: tuple[float, float] | None = None
-        # Beyond these nothing changes: one level, or as many as there can be.
-        least, most = np.log2(self._largest) - 28, np.log2(self._largest) + 2
         slope = -1.0
         for _ in range(MAX_PROBES):
-            exponent = float(min(max(exponent, least), most))
+            exponent = self.clamp(exponent)
             excess = (self.bits(2.0**exponent, COARSE) - bits) / total
             if excess > 0:
                 low = (exponent, excess)
             else:
                 high = (exponent, excess)
             if low is None or high is None:
-                if exponent in (least, most):
+                change = min(max(1.1 * excess, -4.0), 4.0) + (0.02 if excess > 0 else -0.02)
+                if self.clamp(exponent + change) == exponent:
                     break
-                exponent += min(max(1.1 * excess, -4.0), 4.0) + (0.02 if excess > 0 else -0.02)
+                exponent += change
                 continue
             slope = min((high[1] - low[1]) / (high[0] - low[0]), -0.05)
             if high[0] - low[0] < NEAR:

@@ -216,17 +216,18 @@ def _read_index(data: ByteSource) -> Index:
 
 
 def _unpack(section: Section, data: bytes | memoryview) -> bytes | memoryview:
-    if section.kind == DEFLATED:
-        unpacker = zlib.decompressobj(-15)
-        try:
-            data = unpacker.decompress(data, section.unpacked)
-            if len(data) != section.unpacked or not _is_finished(unpacker):
-                raise CorruptFrameError("deflated section: its length is not the declared one")
-        except zlib.error as error:
-            raise CorruptFrameError(f"deflated section: {error}") from None
     if zlib.crc32(data) != section.checksum:
         raise CorruptFrameError("checksum of a raw section: does not match its bytes")
-    return data
+    if section.kind != DEFLATED:
+        return data
+    unpacker = zlib.decompressobj(-15)
+    try:
+        values = unpacker.decompress(data, section.unpacked)
+        if len(values) == section.unpacked and _is_finished(unpacker):
+            return values
+    except zlib.error as error:
+        raise CorruptFrameError(f"deflated section: {error}") from None
+    raise CorruptFrameError("deflated section: its length is not the declared one")
 
 
 def _is_finished(unpacker: zlib._Decompress) -> bool:

@@ -2,8 +2,9 @@
 
 By default a tensor is coded, unless it is small (fewer than 1,024 coordinates), a vector of at most
 65,536, or named like a bias, a norm or a running statistic with at most 65,536. Those are kept at
-16 bits, the smallest ones first, as long as they take no more than an eighth of the budget; the
-rest of them is coded too. What is no floating-point number is always exact.
+16 bits, or exactly where the budget is 8 bits a coordinate or more, the smallest ones first, as
+long as they take no more than an eighth of the budget; the rest of them is coded too. What is no
+floating-point number is always exact.
 """
 
 from __future__ import annotations
@@ -25,13 +26,19 @@ CHOICES = ("code", "half", "exact")
 SMALL = 1024
 MAX_SENSITIVE = 65_536
 KEPT_SHARE = 1 / 8
+EXACT_BITS = 8
 SENSITIVE = re.compile(
     r"bias|norm|running_(mean|var)|(^|[._/])(bn|ln)\d*([._/]|$)|moving_(mean|variance)", re.I
 )
 
 
 def choose_stores(
-    specs: Sequence[TensorSpec], rules: Rules | None, *, flatten: bool, budget_bytes: float
+    specs: Sequence[TensorSpec],
+    rules: Rules | None,
+    *,
+    flatten: bool,
+    bits: float,
+    budget_bytes: float,
 ) -> list[Choice]:
     """Return what becomes of each tensor.
 
@@ -44,9 +51,12 @@ def choose_stores(
         and no match mean the default.
     flatten : bool
         Code all floating-point tensors that no rule keeps.
+    bits : float
+        The budget a coordinate.
     budget_bytes : float
-        Of the whole.
+        The budget of the whole.
     """
+    kept: Choice = "exact" if bits >= EXACT_BITS else "half"
     stores: list[Choice] = []
     by_default: list[int] = []
     for number, spec in enumerate(specs):
@@ -61,12 +71,12 @@ def choose_stores(
             stores.append(wanted)
         else:
             keeps = not flatten and _is_kept(spec)
-            stores.append("half" if keeps else "code")
+            stores.append(kept if keeps else "code")
             if keeps:
                 by_default.append(number)
     left = budget_bytes * KEPT_SHARE
     for number in sorted(by_default, key=lambda number: specs[number].size):
-        left -= 2 * specs[number].size
+        left -= specs[number].num_bytes if kept == "exact" else 2 * specs[number].size
         if left < 0:
             stores[number] = "code"
     return stores

@@ -12,6 +12,7 @@ One flat vector, and a tensor of few different values, are left to the codec's o
 from __future__ import annotations
 
 import math
+import sys
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,7 @@ FIRST_BITS_MARGIN = 0.012
 NEXT_MARGIN = 0.002
 BAND = 0.015
 MAX_PASSES = 6
+ENOUGH_PASSES = 3
 MAX_WIDENINGS = 400
 HALF_RANGE = (2.0**-14, 65_504.0)  # of float16's normal numbers
 
@@ -128,6 +130,10 @@ class _Pool:
     num_bytes: int = 0
 
 
+class _StepTooFineError(InvalidInputError):
+    """A tensor's range has more steps than there can be levels."""
+
+
 class _Writer:
     def __init__(
         self,
@@ -157,7 +163,13 @@ class _Writer:
         exact = sum(spec.num_bytes for spec in self._specs if not spec.alias_of)
         if exact + allowance(self._specs) <= self._limit:
             return ["exact"] * len(self._specs)
-        return choose_stores(self._specs, rules, flatten=self._flatten, budget_bytes=self._limit)
+        return choose_stores(
+            self._specs,
+            rules,
+            flatten=self._flatten,
+            bits=self._bits,
+            budget_bytes=self._limit,
+        )
 
     def run(self) -> Index:
         """Write everything."""
@@ -216,20 +228,19 @@ class _Writer:
                 self._flush(pool)
 
     def _flush(self, pool: _Pool) -> None:
-        """Write a pool as one section."""
-        checksum = 0
-        for part in pool.parts:
-            checksum = zlib.crc32(part.data, checksum)
-        packed = _deflate(pool.parts) if pool.deflates else None
-        if packed is not None and sum(map(len, packed)) < pool.num_bytes:
-            size = sum(map(len, packed))
-            self._sections.append(Section(DEFLATED, size, checksum, pool.num_bytes))
-            for chunk in packed:
-                self._sink.write(chunk)
-        else:
-            self._sections.append(Section(RAW, pool.num_bytes, checksum, pool.num_bytes))
-            for part in pool.parts:
-                self._sink.write(part.data)
+        """Write a pool as one section, deflated where that is smaller."""
+        kind: int = RAW
+        chunks: list[Any] = [part.data for part in pool.parts]
+        if pool.deflates:
+            packed = _deflate(pool.parts)
+            if sum(map(len, packed)) < pool.num_bytes:
+                kind, chunks = DEFLATED, packed
+        checksum = size = 0
+        for chunk in chunks:
+            checksum = zlib.crc32(chunk, checksum)
+            size += len(chunk)
+            self._sink.write(chunk)
+        self._sections.append(Section(kind, size, checksum, pool.num_bytes))
         for number in pool.numbers:
             entry = self._entries[number]
             self._entries[number] = Entry(entry.spec, entry.store, len(self._sections) - 1)
@@ -301,19 +312,26 @@ class _Writer:
         known: list[tuple[float, float]] = []  # logarithms of steps, bits a coordinate
         for attempt in range(MAX_PASSES):
             written = self._write_frames(groups, sizes, step, mark, kept)
+            if written == sys.maxsize:
+                step *= 16
+                continue
             known.append((math.log2(step), 8 * written / total))
             if written <= room:
-                if written >= least or attempt > 1:
+                if written >= least or attempt >= ENOUGH_PASSES:
                     return
                 fits = step
-            elif fits is not None:
-                step = fits
+            elif fits is not None and attempt >= ENOUGH_PASSES:
                 break
             margin = NEXT_MARGIN * (attempt + 1)
-            proposal = _next_step(model, known, 8 * room * (1 - margin) / total, total)
-            if written <= room and proposal >= step * (1 - NEXT_MARGIN):
+            step = _next_step(model, known, 8 * room * (1 - margin) / total, total)
+            if fits is not None and step >= fits * (1 - NEXT_MARGIN):
+                break
+            if fits is None:
+                step = max(step, 2.0 ** known[-1][0] * (1 + NEXT_MARGIN))
+        if fits is not None:
+            step = fits
+            if written <= room:
                 return
-            step = max(proposal, step * (1 + NEXT_MARGIN)) if written > room else proposal
         for _ in range(MAX_WIDENINGS):
             if self._write_frames(groups, sizes, step, mark, kept) <= room:
                 return
@@ -335,7 +353,18 @@ class _Writer:
     def _write_frames(
         self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
     ) -> int:
-        """Write all frames with a step after the mark; return their bytes."""
+        """Write all frames with a step after the mark; return their bytes.
+
+        Values far beyond the sample's can make a step too fine: infinitely many bytes.
+        """
+        try:
+            return self._write_all(groups, sizes, step, mark, kept)
+        except _StepTooFineError:
+            return sys.maxsize
+
+    def _write_all(
+        self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
+    ) -> int:
         self._sink.cut(mark)
         del self._sections[kept:]
         done, total = 0, sum(sizes)
@@ -362,6 +391,8 @@ class _Writer:
         try:
             return self._encode_memory(memory, options)
         except CodecError as error:
+            if str(error).startswith("step:"):
+                raise _StepTooFineError(str(error)) from None
             raise self._blame(group, options, error) from None
 
     def _encode_memory(self, memory: Memory, options: dict[str, Any]) -> bytes:
@@ -389,7 +420,7 @@ def _next_step(
     if len(known) > 1 and known[-2][0] != exponent:
         slope = (found - known[-2][1]) / (exponent - known[-2][0])
         if -1.5 < slope < -0.02:
-            return round_step(2.0 ** (exponent + (bits - found) / slope))
+            return round_step(2.0 ** model.clamp(exponent + (bits - found) / slope))
     missed = found - model.bits(2.0**exponent) / total
     return model.find_step((bits - missed) * total)
 
