@@ -85,6 +85,23 @@ def test_npy(tmp_path: Path) -> None:
     assert np.load(restored).shape == x.shape
 
 
+@pytest.mark.parametrize("codec", ["ecuq:4", "eden:4", "identity", "topk:0.5"])
+def test_a_file_of_one_frame(tmp_path: Path, codec: str) -> None:
+    from docofl_codec import decode, make_codec
+
+    x = np.random.default_rng(0).normal(size=(30, 40)).astype(np.float32)
+    blob = make_codec(codec).encode(x, seed=1)
+    path = tmp_path / "x.docofl"
+    path.write_bytes(blob)
+    assert files.inspect_file(path).tensors[0].shape == (30, 40)
+    assert np.array_equal(np.asarray(files.load(path)["array"]), np.asarray(decode(blob)))
+    files.decode_file(path, tmp_path / "x.npy")
+    assert np.array_equal(np.load(tmp_path / "x.npy"), np.asarray(decode(blob)))
+    path.write_bytes(blob[:-1])
+    with pytest.raises(CorruptFrameError):
+        files.load(path)
+
+
 def test_tied_tensors_of_pt_files_stay_tied(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     weight = torch.randn(100, 100)

@@ -17,11 +17,13 @@
 namespace docofl {
 namespace {
 
-// Enough that the estimate of bits is off by a few thousandths, and little beside the tensor.
-std::size_t sample_size(std::size_t tensor_size) {
+// Enough that the estimate of bits is off by a few thousandths, and little beside the tensor. No
+// budget asks for no estimate, and the sample is for the code alone.
+std::size_t sample_size(std::size_t tensor_size, Budget budget) {
+  const std::size_t part = budget == Budget::kNone ? 4 : 1;
   constexpr std::size_t kLeast = 131072;
   constexpr std::size_t kMost = 262144;
-  return std::min(kMost, std::max(kLeast, tensor_size / 8));
+  return std::min(kMost, std::max(kLeast, tensor_size / 8)) / part;
 }
 
 // Levels at the multiples of `step` that the range needs, so that zero is one of them and tensors
@@ -74,7 +76,7 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   // 1. The range and a sample; a constant needs no levels but itself (a mixture of -0 and +0
   // becomes +0).
   const bool compares = options.budget == Budget::kBytes;
-  Sample sample(tensor, sample_size(tensor.size), compares);
+  Sample sample(tensor, sample_size(tensor.size, options.budget), compares);
   const ValueRange range = value_range(
       tensor, threads, [&](std::size_t begin, std::size_t end) { sample.gather(begin, end); });
   if (range.x_min == range.x_max) {

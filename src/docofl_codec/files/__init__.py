@@ -26,12 +26,22 @@ from docofl_codec._buffers import Framework, Tensor, imported_torch
 from docofl_codec._files import replacing
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.files import sinks
-from docofl_codec.files.sources import NpySource, NpzSource, SafetensorsSource
-from docofl_codec.state_dict.reader import StateDictReader, choose_framework
+from docofl_codec.files.sources import NPY_NAME, NpySource, NpzSource, SafetensorsSource
+from docofl_codec.frame import inspect
+from docofl_codec.state_dict.index import (
+    CODED,
+    FRAME,
+    HEADER,
+    Entry,
+    Index,
+    Section,
+    write_index,
+)
+from docofl_codec.state_dict.reader import MemoryBytes, StateDictReader, choose_framework
 from docofl_codec.state_dict.report import StateDictInfo, compare, describe
 from docofl_codec.state_dict.rules import Rules
 from docofl_codec.state_dict.source import MappingSource, TensorSource
-from docofl_codec.state_dict.tensors import tensor_from
+from docofl_codec.state_dict.tensors import TensorSpec, tensor_from
 from docofl_codec.state_dict.writer import Progress, write_state_dict
 
 __all__ = [
@@ -46,6 +56,8 @@ __all__ = [
 ]
 
 SUFFIXES = (".docofl", ".safetensors", ".npz", ".npy", ".pt", ".pth")
+
+FRAME_MAGIC = b"\xd0\xc0\xf1"
 
 AnyPath = str | os.PathLike[str]
 
@@ -104,8 +116,21 @@ def open_source(path: AnyPath, *, key: str | None = None) -> TensorSource:
 
 
 def open_docofl(path: AnyPath, *, threads: int | None = None) -> StateDictReader:
-    """Open a ``.docofl`` file."""
-    return StateDictReader(_FileBytes(Path(path)), threads=threads)
+    """Open a ``.docofl`` file: a state dict, or a frame, whose tensor is named "array"."""
+    data = _FileBytes(Path(path))
+    if data.read(0, len(FRAME_MAGIC)) == FRAME_MAGIC:
+        blob = data.read(0, data.size)
+        return StateDictReader(MemoryBytes(_wrap(blob)), threads=threads)
+    return StateDictReader(data, threads=threads)
+
+
+def _wrap(blob: bytes) -> bytes:
+    """Return a state dict around a frame."""
+    info = inspect(blob)
+    entry = Entry(TensorSpec(NPY_NAME, info.dtype, info.shape), CODED, 0)
+    sections = (Section(FRAME, len(blob)),)
+    from_torch = info.framework == "torch"
+    return HEADER + blob + write_index(Index(sections, (entry,), from_torch, False, 0.0))
 
 
 def load(

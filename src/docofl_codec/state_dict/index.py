@@ -86,8 +86,12 @@ class Index:
 
 # --- writing -------------------------------------------------------------------------------------
 
+_SMALL = [bytes([value]) for value in range(128)]
+
 
 def _varint(value: int) -> bytes:
+    if value < 128:
+        return _SMALL[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

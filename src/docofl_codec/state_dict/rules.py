@@ -48,7 +48,7 @@ def choose_stores(
         Those that are tied to others are passed over ("exact" is returned).
     rules : mapping or callable, optional
         What the caller wants: the first pattern that a name matches, or a function's answer; None
-        and no match mean the default.
+        and no match mean the default. Tensors that are no floats are exact all the same.
     flatten : bool
         Code all floating-point tensors that no rule keeps.
     bits : float
@@ -62,10 +62,6 @@ def choose_stores(
     for number, spec in enumerate(specs):
         wanted = None if spec.alias_of else _wanted(spec, rules)
         if spec.alias_of or spec.dtype not in CODED_DTYPES or spec.size == 0:
-            if wanted not in (None, "exact"):
-                raise InvalidInputError(
-                    f"rules: found {wanted!r} for {spec.name!r}, expected 'exact' for {spec.dtype}"
-                )
             stores.append("exact")
         elif wanted is not None:
             stores.append(wanted)
