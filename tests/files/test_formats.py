@@ -244,6 +244,28 @@ def test_npz_that_lies(tmp_path: Path) -> None:
         files.load(tmp_path / "x.npz")
 
 
+def test_npz_with_a_name_twice(tmp_path: Path) -> None:
+    files.save(tmp_path / "x.npz", {"x": np.zeros(3)})
+    with zipfile.ZipFile(tmp_path / "x.npz", "a") as archive:
+        content = archive.read("x.npy")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("x.npy", content)
+    with pytest.raises(CorruptFrameError, match="twice"):
+        files.load(tmp_path / "x.npz")
+
+
+def test_a_docofl_file_can_be_encoded_again(tmp_path: Path, model: dict[str, Any]) -> None:
+    path = tmp_path / "m.docofl"
+    files.save(path, model, bits=8)
+    first: dict[str, Any] = files.load(path)
+    files.encode_file(path, path, bits=3)
+    second: dict[str, Any] = files.load(path)
+    assert list(second) == list(first)
+    assert second["head.weight"] is second["embedding.weight"]
+    error = second["block.0.weight"] - first["block.0.weight"]
+    assert np.sum(error**2) < 0.05 * np.sum(first["block.0.weight"] ** 2)
+
+
 def test_unknown_suffix(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"found the suffix '.bin', expected one of"):
         files.load(tmp_path / "x.bin")

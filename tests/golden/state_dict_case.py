@@ -18,7 +18,7 @@ def make() -> dict[str, npt.NDArray[Any]]:
     rng = np.random.default_rng(7)
 
     def bell(*shape: int) -> npt.NDArray[np.float64]:
-        return rng.integers(-1000, 1001, size=(4, *shape)).sum(axis=0) / 1024.0
+        return np.asarray(rng.integers(-1000, 1001, size=(4, *shape)).sum(axis=0) / 1024.0)
 
     shared = bell(40, 30).astype(np.float32)
     return {

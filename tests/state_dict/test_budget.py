@@ -225,3 +225,16 @@ def test_outliers_do_not_spoil_the_rest() -> None:
     model["w1"][0, 0] = 497160
     report = report_state_dict(model, encode_state_dict(model, bits=3))
     assert (report.tensors[2].nmse or 1) < 1.1 * (clean.tensors[2].nmse or 0)
+
+
+def test_one_tensor_of_huge_values_leaves_the_others_alone() -> None:
+    rng = np.random.default_rng(0)
+    good = rng.normal(size=(300, 300)).astype(np.float32)
+    constant = np.full((300, 300), 1e20, np.float32)
+    wild = rng.normal(size=(300, 300)).astype(np.float32)
+    wild[299, 299] = 1e30
+    for other in (constant, wild):
+        model = {"good": good, "other": other}
+        report = report_state_dict(model, encode_state_dict(model, bits=2))
+        assert (report.tensors[0].nmse or 1) < 0.02
+        assert report.bits_per_coordinate > 1.9

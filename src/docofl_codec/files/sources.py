@@ -167,7 +167,10 @@ class NpzSource:
         self._members: list[str] = []
         try:
             with zipfile.ZipFile(path) as archive:
-                for member in archive.infolist():
+                members = archive.infolist()
+                if len({member.filename for member in members}) != len(members):
+                    raise CorruptFrameError(f"{path}: a name stands twice")
+                for member in members:
                     self.specs.append(self._spec(archive, member))
                     self._members.append(member.filename)
         except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:

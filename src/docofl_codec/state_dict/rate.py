@@ -106,16 +106,17 @@ class RateModel:
         # Frames around zero, as most are, need no centre.
         self._centres = np.where(np.abs(centres) < self._most / 4, 0, centres)
         self._median = float(spread[spread.size // 2]) if spread.size else 0.0
-        self._largest = float(np.abs(values).max(initial=0))
+        ranges = [float(np.ptp(part.astype(np.float64))) for part in self._parts if part.size]
+        self._range = max(ranges, default=0.0)
         self._overhead = np.full(len(numbers), USUAL_OVERHEAD)
         self._is_measured = False
 
     def find_step(self, bits: float) -> float:
         """Return the step for which the frames take about `bits` bits."""
-        if self._largest == 0:
+        if self._range == 0:
             return 1.0
         total = float(self._sizes.sum())
-        spread = max(self._median, self._most / 16, self._largest * 2.0**-40)
+        spread = max(self._median, self._most / 16, self._range * 2.0**-40)
         exponent, slope = self._solve(float(np.log2(6 * spread)) - bits / total, bits)
         if not self._is_measured:
             self._measure_overhead(2.0**exponent)
@@ -130,8 +131,8 @@ class RateModel:
 
     def clamp(self, exponent: float) -> float:
         """Bound the logarithm of a step: one level, or as many as there can be."""
-        largest = math.log2(self._largest) if self._largest else 0.0
-        return min(max(exponent, largest - 28), largest + 2)
+        widest = math.log2(self._range) if self._range else 0.0
+        return min(max(exponent, widest - 29), widest + 2)
 
     def _solve(self, exponent: float, bits: float) -> tuple[float, float]:
         """Return the logarithm of a step by secants on a part of the sample, and the slope."""

@@ -12,7 +12,6 @@ One flat vector, and a tensor of few different values, are left to the codec's o
 from __future__ import annotations
 
 import math
-import sys
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +48,7 @@ from docofl_codec.state_dict.rate import (
 )
 from docofl_codec.state_dict.rules import Choice, Rules, choose_stores
 from docofl_codec.state_dict.source import TensorSource
-from docofl_codec.state_dict.tensors import CODED_DTYPES, Memory, TensorSpec
+from docofl_codec.state_dict.tensors import CODED_DTYPES, Memory, TensorSpec, widen_bfloat16
 
 __all__ = ["MemorySink", "Progress", "Sink", "write_state_dict"]
 
@@ -75,6 +74,7 @@ BAND = 0.015
 MAX_PASSES = 6
 ENOUGH_PASSES = 3
 MAX_WIDENINGS = 400
+MAX_LEVELS = 1 << 29
 HALF_RANGE = (2.0**-14, 65_504.0)  # of float16's normal numbers
 
 
@@ -128,10 +128,6 @@ class _Pool:
     parts: list[npt.NDArray[np.uint8]] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     num_bytes: int = 0
-
-
-class _StepTooFineError(InvalidInputError):
-    """A tensor's range has more steps than there can be levels."""
 
 
 class _Writer:
@@ -312,9 +308,6 @@ class _Writer:
         known: list[tuple[float, float]] = []  # logarithms of steps, bits a coordinate
         for attempt in range(MAX_PASSES):
             written = self._write_frames(groups, sizes, step, mark, kept)
-            if written == sys.maxsize:
-                step *= 16
-                continue
             known.append((math.log2(step), 8 * written / total))
             if written <= room:
                 if written >= least or attempt >= ENOUGH_PASSES:
@@ -353,18 +346,7 @@ class _Writer:
     def _write_frames(
         self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
     ) -> int:
-        """Write all frames with a step after the mark; return their bytes.
-
-        Values far beyond the sample's can make a step too fine: infinitely many bytes.
-        """
-        try:
-            return self._write_all(groups, sizes, step, mark, kept)
-        except _StepTooFineError:
-            return sys.maxsize
-
-    def _write_all(
-        self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
-    ) -> int:
+        """Write all frames with a step after the mark; return their bytes."""
         self._sink.cut(mark)
         del self._sections[kept:]
         done, total = 0, sum(sizes)
@@ -391,8 +373,8 @@ class _Writer:
         try:
             return self._encode_memory(memory, options)
         except CodecError as error:
-            if str(error).startswith("step:"):
-                raise _StepTooFineError(str(error)) from None
+            if "step" in options and str(error).startswith("step:"):
+                return self._encode_memory(memory, {"step": _widest_step(memory)})
             raise self._blame(group, options, error) from None
 
     def _encode_memory(self, memory: Memory, options: dict[str, Any]) -> bytes:
@@ -501,6 +483,12 @@ def _to_bfloat16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     if nan.any():
         rounded[nan] |= 0x40
     return rounded.astype(np.uint16)
+
+
+def _widest_step(memory: Memory) -> float:
+    """Return a step for values whose range is too large for that of the others."""
+    flat = widen_bfloat16(memory.flat) if memory.dtype == "bfloat16" else memory.flat
+    return (float(flat.max()) - float(flat.min())) / MAX_LEVELS
 
 
 def _deflate(parts: Sequence[npt.NDArray[np.uint8]]) -> list[bytes]:
