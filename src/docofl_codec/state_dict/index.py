@@ -28,6 +28,7 @@ __all__ = [
     "Store",
     "parse_index",
     "parse_trailer",
+    "write_entries",
     "write_index",
 ]
 
@@ -113,8 +114,22 @@ def encode_name(name: str) -> bytes:
     return raw
 
 
-def write_index(index: Index) -> bytes:
-    """Return the index and the trailer."""
+def write_entries(entries: Sequence[Entry]) -> bytes:
+    """Return the part of an index that tells of tensors."""
+    parts = [_varint(len(entries))]
+    for entry in entries:
+        name = encode_name(entry.spec.name)
+        parts += [_varint(len(name)), name, _SMALL[entry.store]]
+        if entry.store != ALIAS:
+            shape = entry.spec.shape
+            parts += [_SMALL[DTYPE_IDS[entry.spec.dtype]], _SMALL[len(shape)]]
+            parts += [_varint(dim) for dim in shape]
+        parts.append(_varint(entry.place))
+    return b"".join(parts)
+
+
+def write_index(index: Index, entries: bytes | None = None) -> bytes:
+    """Return the index and the trailer; `entries` is what :func:`write_entries` made of them."""
     flags = FLAG_TORCH * index.from_torch | FLAG_FLAT * index.flat
     parts = [bytes([flags]), struct.pack("<f", index.bits), _varint(len(index.sections))]
     for section in index.sections:
@@ -123,15 +138,7 @@ def write_index(index: Index) -> bytes:
             parts.append(struct.pack("<I", section.checksum))
         if section.kind == DEFLATED:
             parts.append(_varint(section.unpacked))
-    parts.append(_varint(len(index.entries)))
-    for entry in index.entries:
-        name = encode_name(entry.spec.name)
-        parts += [_varint(len(name)), name, bytes([entry.store])]
-        if entry.store != ALIAS:
-            shape = entry.spec.shape
-            parts.append(bytes([DTYPE_IDS[entry.spec.dtype], len(shape)]))
-            parts += [_varint(dim) for dim in shape]
-        parts.append(_varint(entry.place))
+    parts.append(write_entries(index.entries) if entries is None else entries)
     body = b"".join(parts)
     size = struct.pack("<Q", len(body))
     return body + size + struct.pack("<I", zlib.crc32(body + size)) + END

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +27,14 @@ Floats = npt.NDArray[np.float32]
 
 SAMPLE_SIZE = 32_768
 SAMPLE_SHARE = 1 / 256
-RUN = 8
+RUN = 16
 FRAME_BITS = 8 * 45  # a frame's fields and checksum
 OUTLIER_BITS = 48
 MAX_LEVELS = 512
 COARSE = 4
 TABLE_BITS = 8 * 16
 USUAL_OVERHEAD = 0.03
-MAX_OVERHEAD = 0.5
+MAX_OVERHEAD = 1.0
 MAX_MEASURED = 3
 MIN_MEASURED = 1024
 MAX_PROBES = 40
@@ -56,7 +56,7 @@ def sample_sizes(sizes: Sequence[int]) -> list[int]:
     """Return how many values of each tensor stand for it."""
     total = sum(sizes)
     most = max(SAMPLE_SIZE, int(total * SAMPLE_SHARE)) if total > 2 * SAMPLE_SIZE else total
-    return [min(size, max(RUN * 16, round(most * size / max(total, 1)))) for size in sizes]
+    return [min(size, max(RUN * 8, round(most * size / max(total, 1)))) for size in sizes]
 
 
 def sample_memory(memory: Memory, count: int) -> Floats:
@@ -81,9 +81,13 @@ class RateModel:
     ----------
     parts : sequence of SamplePart
         In the order of their frames.
+    codec_options : mapping, optional
+        Of the codec, beside the step.
     """
 
-    def __init__(self, parts: Sequence[SamplePart]) -> None:
+    def __init__(
+        self, parts: Sequence[SamplePart], codec_options: Mapping[str, Any] | None = None
+    ) -> None:
         numbers = {frame: k for k, frame in enumerate(dict.fromkeys(part.frame for part in parts))}
         self._sizes = np.zeros(len(numbers))
         for part in parts:
@@ -106,10 +110,10 @@ class RateModel:
         # Frames around zero, as most are, need no centre.
         self._centres = np.where(np.abs(centres) < self._most / 4, 0, centres)
         self._median = float(spread[spread.size // 2]) if spread.size else 0.0
-        ranges = [float(np.ptp(part.astype(np.float64))) for part in self._parts if part.size]
-        self._range = max(ranges, default=0.0)
+        self._range = _widest_range(values, ends)
         self._overhead = np.full(len(numbers), USUAL_OVERHEAD)
         self._is_measured = False
+        self._codec_options = dict(codec_options or {})
 
     def find_step(self, bits: float) -> float:
         """Return the step for which the frames take about `bits` bits."""
@@ -182,7 +186,7 @@ class RateModel:
                 break
             raw = RawTensor(values, FLOAT32, values.shape, 0)
             try:
-                blob = ecuq.encode_raw(raw, step=step, threads=1)
+                blob = ecuq.encode_raw(raw, step=step, threads=1, **self._codec_options)
             except CodecError:
                 break
             frame = np.zeros(values.size, self._frame.dtype)
@@ -191,7 +195,7 @@ class RateModel:
             # The frame's own table is thinner spread.
             fixed = FRAME_BITS + TABLE_BITS * (1 - values.size / size)
             over = (8 * len(blob) - fixed) / values.size - ideal
-            measured.append(min(max(over, 0.0), MAX_OVERHEAD))
+            measured.append(min(max(over, -MAX_OVERHEAD), MAX_OVERHEAD))
         if not measured:
             return
         order = order[: len(measured)]
@@ -209,6 +213,15 @@ def _middles(values: Floats, ends: npt.NDArray[np.intp]) -> npt.NDArray[np.float
     places = (ends[:-1, None] + np.diff(ends)[:, None] * parts).astype(np.intp)
     some = np.sort(np.append(values, np.float32(0))[places], axis=1)[:, 16]
     return np.where(np.diff(ends) > 0, some, 0).astype(np.float64)
+
+
+def _widest_range(values: Floats, ends: npt.NDArray[np.intp]) -> float:
+    """Return the largest distance between values of one part."""
+    starts = ends[:-1][np.diff(ends) > 0]
+    if starts.size == 0:
+        return 0.0
+    high, low = np.maximum.reduceat(values, starts), np.minimum.reduceat(values, starts)
+    return float((high.astype(np.float64) - low).max())
 
 
 def round_step(step: float) -> float:

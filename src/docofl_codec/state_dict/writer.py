@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,13 +23,12 @@ import numpy.typing as npt
 from docofl_codec import ecuq
 from docofl_codec._buffers import DTYPE_NAMES, RawTensor
 from docofl_codec.errors import CodecError, InvalidInputError
+from docofl_codec.state_dict.halves import halve
 from docofl_codec.state_dict.index import (
     ALIAS,
-    BFLOAT16,
     CODED,
     DEFLATED,
     EXACT,
-    FLOAT16,
     FRAME,
     HEADER,
     RAW,
@@ -37,6 +36,7 @@ from docofl_codec.state_dict.index import (
     Index,
     Section,
     encode_name,
+    write_entries,
     write_index,
 )
 from docofl_codec.state_dict.rate import (
@@ -67,7 +67,7 @@ BLOCK = 65_536
 LEAST_BLOCK_BYTES = 9
 # The sample is never quite right: aim below the budget at first, by this part of it or, where bits
 # are few, this part of a bit. Be content with so much less again.
-FIRST_MARGIN = 0.006
+FIRST_MARGIN = 0.007
 FIRST_BITS_MARGIN = 0.012
 NEXT_MARGIN = 0.002
 BAND = 0.015
@@ -75,7 +75,6 @@ MAX_PASSES = 6
 ENOUGH_PASSES = 3
 MAX_WIDENINGS = 400
 MAX_LEVELS = 1 << 29
-HALF_RANGE = (2.0**-14, 65_504.0)  # of float16's normal numbers
 
 
 class Sink(Protocol):
@@ -122,11 +121,12 @@ class MemorySink:
 
 @dataclass
 class _Pool:
-    """Small tensors on their way to one raw section."""
+    """Small tensors on their way to one raw section: their numbers, values and stores."""
 
     deflates: bool
-    parts: list[npt.NDArray[np.uint8]] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
+    values: list[Memory] = field(default_factory=list)
+    halved: list[int] = field(default_factory=list)  # places in the lists
     num_bytes: int = 0
 
 
@@ -141,7 +141,9 @@ class _Writer:
         rules: Rules | None,
         threads: int | None,
         progress: Progress | None,
+        codec_options: Mapping[str, Any],
     ) -> None:
+        self._codec_options = dict(codec_options)
         self._source = source
         self._specs = source.specs
         self._sink = sink
@@ -151,6 +153,7 @@ class _Writer:
         self._progress = progress
         self._sections: list[Section] = []
         self._entries: dict[int, Entry] = {}
+        self._entry_bytes: bytes | None = None
         self._size = sum(spec.size for spec in self._specs if not spec.alias_of)
         self._limit = budget_bytes(self._specs, bits)
         self._stores = self._choose(rules)
@@ -175,7 +178,7 @@ class _Writer:
         if groups:
             self._write_coded(groups)
         index = self._index(self._sections)
-        self._sink.write(write_index(index))
+        self._sink.write(write_index(index, self._entry_bytes))
         if self._sink.tell() > self._limit:
             raise self._too_small(self._sink.tell())
         return index
@@ -206,17 +209,17 @@ class _Writer:
             if store == "code" or spec.alias_of:
                 continue
             memory = self._source.load(number)
-            how, values = (EXACT, memory) if store == "exact" else _halve(memory)
-            self._entries[number] = Entry(spec, how, -1)
             pool = pools[spec.dtype not in CODED_DTYPES]
-            data = values.as_bytes()
-            if data.size < POOL_BYTES:
-                data = data.copy()  # the source may reuse its memory
-            elif pool.num_bytes:
+            if spec.num_bytes >= POOL_BYTES and pool.numbers:
                 self._flush(pool)
-            pool.parts.append(data)
+            elif spec.num_bytes < POOL_BYTES:
+                # The source may reuse its memory.
+                memory = Memory(memory.dtype, memory.flat.copy())
+            if store == "half" and spec.dtype in ("float32", "float64"):
+                pool.halved.append(len(pool.numbers))
             pool.numbers.append(number)
-            pool.num_bytes += data.size
+            pool.values.append(memory)
+            pool.num_bytes += spec.num_bytes
             if pool.num_bytes >= POOL_BYTES:
                 self._flush(pool)
         for pool in pools:
@@ -225,22 +228,27 @@ class _Writer:
 
     def _flush(self, pool: _Pool) -> None:
         """Write a pool as one section, deflated where that is smaller."""
+        stores = [EXACT] * len(pool.numbers)
+        halves = halve([pool.values[place] for place in pool.halved])
+        for place, (store, memory) in zip(pool.halved, halves, strict=True):
+            stores[place], pool.values[place] = store, memory
+        parts = [memory.as_bytes() for memory in pool.values]
+        unpacked = sum(part.size for part in parts)
         kind: int = RAW
-        chunks: list[Any] = [part.data for part in pool.parts]
+        chunks: list[Any] = [part.data for part in parts]
         if pool.deflates:
-            packed = _deflate(pool.parts)
-            if sum(map(len, packed)) < pool.num_bytes:
+            packed = _deflate(parts)
+            if sum(map(len, packed)) < unpacked:
                 kind, chunks = DEFLATED, packed
         checksum = size = 0
         for chunk in chunks:
             checksum = zlib.crc32(chunk, checksum)
             size += len(chunk)
             self._sink.write(chunk)
-        self._sections.append(Section(kind, size, checksum, pool.num_bytes))
-        for number in pool.numbers:
-            entry = self._entries[number]
-            self._entries[number] = Entry(entry.spec, entry.store, len(self._sections) - 1)
-        pool.parts, pool.numbers, pool.num_bytes = [], [], 0
+        for number, store in zip(pool.numbers, stores, strict=True):
+            self._entries[number] = Entry(self._specs[number], store, len(self._sections))
+        self._sections.append(Section(kind, size, checksum, unpacked))
+        pool.numbers, pool.values, pool.halved, pool.num_bytes = [], [], [], 0
 
     # --- what is coded ---------------------------------------------------------------------------
 
@@ -269,8 +277,9 @@ class _Writer:
             for number in group:
                 self._entries[number] = Entry(self._specs[number], CODED, place)
         mark = self._sink.tell()
-        widest = [Section(FRAME, self._limit)] * len(groups)
-        around = mark + len(write_index(self._index([*self._sections, *widest])))
+        widest = self._index([*self._sections, *[Section(FRAME, self._limit)] * len(groups)])
+        self._entry_bytes = write_entries(widest.entries)
+        around = mark + len(write_index(widest, self._entry_bytes))
         room = self._limit - around
         sizes = [sum(self._specs[number].size for number in group) for group in groups]
         least = sum(LEAST_FRAME_BYTES + LEAST_BLOCK_BYTES * (size // BLOCK) for size in sizes)
@@ -341,7 +350,7 @@ class _Writer:
         ):
             values = sample_memory(self._source.load(number), count)
             parts.append(SamplePart(frame, size, np.array(values)))
-        return RateModel(parts)
+        return RateModel(parts, self._codec_options)
 
     def _write_frames(
         self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
@@ -380,7 +389,7 @@ class _Writer:
     def _encode_memory(self, memory: Memory, options: dict[str, Any]) -> bytes:
         flat = np.ascontiguousarray(memory.flat)
         raw = RawTensor(flat, DTYPE_NAMES.index(memory.dtype), flat.shape, 0)
-        return ecuq.encode_raw(raw, threads=self._threads, **options)
+        return ecuq.encode_raw(raw, threads=self._threads, **self._codec_options, **options)
 
     def _blame(
         self, group: list[int], options: dict[str, Any], error: CodecError
@@ -416,8 +425,12 @@ def write_state_dict(
     rules: Rules | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    codec_options: Mapping[str, Any] | None = None,
 ) -> Index:
-    """Write a state dict; see :func:`docofl_codec.encode_state_dict`."""
+    """Write a state dict; see :func:`docofl_codec.encode_state_dict`.
+
+    `codec_options` are ECUQ's, beside budget, step and threads.
+    """
     if isinstance(bits, bool) or not isinstance(bits, (int, float, np.integer, np.floating)):
         raise TypeError(f"bits: found {type(bits).__qualname__}, expected a number")
     if not MIN_BITS <= bits <= MAX_BITS:
@@ -431,6 +444,7 @@ def write_state_dict(
         rules=rules,
         threads=threads,
         progress=progress,
+        codec_options=codec_options or {},
     )
     return writer.run()
 
@@ -453,36 +467,6 @@ def budget_bytes(specs: Sequence[TensorSpec], bits: float) -> int:
     budget = int(bits * sum(spec.size for spec in specs if not spec.alias_of) / 8)
     extra = allowance(specs)
     return budget if budget >= 4 * extra else budget + extra
-
-
-def _halve(memory: Memory) -> tuple[int, Memory]:
-    """Return values at 16 bits: float16 where all are normal numbers of it, else bfloat16."""
-    if memory.dtype in ("float16", "bfloat16"):
-        return EXACT, memory
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = memory.flat.astype(np.float32, copy=False)
-        sizes = np.abs(values)
-    smallest, largest = sizes.min(), sizes.max()
-    if smallest == 0 and largest > 0:
-        smallest = sizes[sizes > 0].min()
-    if largest == 0 or (smallest >= HALF_RANGE[0] and largest <= HALF_RANGE[1]):
-        return FLOAT16, Memory("float16", values.astype(np.float16))
-    if memory.dtype == "float64" and np.isinf(largest) and not np.isinf(memory.flat).any():
-        return EXACT, memory
-    return BFLOAT16, Memory("bfloat16", _to_bfloat16(values))
-
-
-def _to_bfloat16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """Round to nearest, ties to even; what is finite stays so, NaN stays NaN."""
-    word = values.view(np.uint32)
-    cut = word >> 16
-    # NaN and infinities, and what would become infinite, are cut instead.
-    rounds = (word & 0x7FFFFFFF) < 0x7F7F8000
-    rounded = np.where(rounds, (word + 0x7FFF + (cut & 1)) >> 16, cut)
-    nan = np.isnan(values)
-    if nan.any():
-        rounded[nan] |= 0x40
-    return rounded.astype(np.uint16)
 
 
 def _widest_step(memory: Memory) -> float:
