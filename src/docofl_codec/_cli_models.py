@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import importlib.util
 import json
+import math
 import os
 import platform
 import sys
@@ -318,7 +319,16 @@ def _as_json(info: StateDictInfo) -> dict[str, Any]:
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(value))
+    print(json.dumps(_finite(value), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """Return a value as JSON has it: null for what is no number."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print_info(source: str, info: StateDictInfo) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,8 +22,13 @@ def replace_file(path: Path, parts: Iterable[bytes]) -> None:
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Give a new file to write and read; in the end it takes the place of `path`, or vanishes."""
     path = Path(os.path.realpath(path))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    file = new.open("xb+")
+    try:
+        file = new.open("xb+")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         with file:
             yield file

@@ -72,4 +72,7 @@ def _is_state_dict(found: Any) -> bool:
 
 def write_state_dict_file(file: BinaryIO, tensors: Mapping[str, Any]) -> None:
     """Write a ``.pt`` file; torch takes all tensors at once."""
-    torch.save(dict(tensors), file)
+    try:
+        torch.save(dict(tensors), file)
+    except RuntimeError as error:
+        raise OSError(f"torch cannot write the file: {str(error).partition(chr(10))[0]}") from error
