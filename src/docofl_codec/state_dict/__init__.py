@@ -26,9 +26,10 @@ from docofl_codec._buffers import Framework, Tensor, as_blob, check_threads
 from docofl_codec.state_dict.reader import MemoryBytes, StateDictReader, choose_framework
 from docofl_codec.state_dict.report import StateDictInfo, TensorReport, compare, describe
 from docofl_codec.state_dict.rules import Choice, Rules
+from docofl_codec.state_dict.sink import MemorySink
 from docofl_codec.state_dict.source import MappingSource
 from docofl_codec.state_dict.tensors import TensorSpec
-from docofl_codec.state_dict.writer import MemorySink, write_state_dict
+from docofl_codec.state_dict.writer import write_state_dict
 
 __all__ = [
     "Choice",

@@ -15,7 +15,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from docofl_codec import ecuq
 from docofl_codec._buffers import DTYPE_NAMES, RawTensor
 from docofl_codec.errors import CodecError, InvalidInputError
+from docofl_codec.state_dict.budget import allowance, budget_bytes
 from docofl_codec.state_dict.halves import halve
 from docofl_codec.state_dict.index import (
     ALIAS,
@@ -35,7 +36,6 @@ from docofl_codec.state_dict.index import (
     Entry,
     Index,
     Section,
-    encode_name,
     write_entries,
     write_index,
 )
@@ -47,10 +47,11 @@ from docofl_codec.state_dict.rate import (
     sample_sizes,
 )
 from docofl_codec.state_dict.rules import Choice, Rules, choose_stores
+from docofl_codec.state_dict.sink import Sink
 from docofl_codec.state_dict.source import TensorSource
 from docofl_codec.state_dict.tensors import CODED_DTYPES, Memory, TensorSpec, widen_bfloat16
 
-__all__ = ["MemorySink", "Progress", "Sink", "write_state_dict"]
+__all__ = ["Progress", "write_state_dict"]
 
 Progress = Callable[[int, int], None]  # coordinates done, and in all
 
@@ -75,48 +76,6 @@ MAX_PASSES = 6
 ENOUGH_PASSES = 3
 MAX_WIDENINGS = 400
 MAX_LEVELS = 1 << 29
-
-
-class Sink(Protocol):
-    """Takes bytes in order, and back those after a place."""
-
-    def write(self, data: Any) -> None:
-        """Append."""
-        ...
-
-    def tell(self) -> int:
-        """Return how many bytes there are."""
-        ...
-
-    def cut(self, size: int) -> None:
-        """Drop all but the first `size` bytes."""
-        ...
-
-
-class MemorySink:
-    """Collects bytes."""
-
-    def __init__(self) -> None:
-        self._parts: list[Any] = []
-        self._size = 0
-
-    def write(self, data: Any) -> None:
-        """Append; the data must not change later."""
-        self._parts.append(data)
-        self._size += len(data)
-
-    def tell(self) -> int:
-        """Return how many bytes there are."""
-        return self._size
-
-    def cut(self, size: int) -> None:
-        """Drop all but the first `size` bytes, the end of a write."""
-        while self._size > size:
-            self._size -= len(self._parts.pop())
-
-    def getvalue(self) -> bytes:
-        """Return all bytes."""
-        return b"".join(self._parts)
 
 
 @dataclass
@@ -455,18 +414,6 @@ def _check_names(specs: Sequence[TensorSpec]) -> None:
         if spec.name in seen:
             raise InvalidInputError(f"name {spec.name!r}: found twice, expected once")
         seen.add(spec.name)
-
-
-def allowance(specs: Sequence[TensorSpec]) -> int:
-    """Return the bytes that names and shapes may take beside a small budget."""
-    return 128 + sum(64 + len(encode_name(spec.name)) + 10 * len(spec.shape) for spec in specs)
-
-
-def budget_bytes(specs: Sequence[TensorSpec], bits: float) -> int:
-    """Return the most bytes that a state dict may take (docs/format.md, section 10.4)."""
-    budget = int(bits * sum(spec.size for spec in specs if not spec.alias_of) / 8)
-    extra = allowance(specs)
-    return budget if budget >= 4 * extra else budget + extra
 
 
 def _widest_step(memory: Memory) -> float:
