@@ -104,6 +104,7 @@ bench: $(VENV)/bench-tools
 	$(BIN)/python -m benchmarks.compare_eden
 	$(BIN)/python -m benchmarks.framework
 	$(BIN)/python -m benchmarks.fl_overhead
+	$(BIN)/python -m benchmarks.state_dict
 	$(BIN)/python -m pytest benchmarks/micro -m bench -p no:cacheprovider
 
 # What docs/design/accuracy.md reports; runs that are done are not done again.

@@ -263,8 +263,13 @@ def reference_needs_numpy_alone(sources: Sources) -> list[str]:
 
 
 def codec_layer_imports_no_framework(sources: Sources) -> list[str]:
-    """Only fl/, figures/ and integrations/ import torch and its like, except for annotations."""
-    free = (f"{PACKAGE}.fl", f"{PACKAGE}.figures", f"{PACKAGE}.integrations")
+    """Only fl/, figures/, integrations/ and files/torch_files.py import torch and its like.
+
+    Annotations aside.
+    """
+    free = tuple(
+        f"{PACKAGE}.{name}" for name in ("fl", "figures", "integrations", "files.torch_files")
+    )
     return [
         f"{path}:{found.line}: imports {found.module}"
         for path, module, found in package_imports(sources)

@@ -70,12 +70,12 @@ def _layered() -> Floats:
     rng = np.random.default_rng(2)
     parts = [
         mean + sigma * rng.standard_normal(count, dtype=np.float32)
-        for count, mean, sigma in _resnet18_tensors()
+        for count, mean, sigma in resnet18_tensors()
     ]
     return np.concatenate(parts, dtype=np.float32)
 
 
-def _resnet18_tensors() -> Iterator[tuple[int, float, float]]:
+def resnet18_tensors() -> Iterator[tuple[int, float, float]]:
     """Yield count, mean and sigma of each tensor of a ResNet-18 for 32 x 32 images, 10 classes."""
     yield from _convolution(3, 64, 3)
     channels = 64

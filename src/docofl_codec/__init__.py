@@ -21,6 +21,14 @@ from docofl_codec.errors import (
     UnsupportedFrameError,
 )
 from docofl_codec.frame import FrameInfo, decode, inspect
+from docofl_codec.state_dict import (
+    StateDictInfo,
+    TensorReport,
+    decode_state_dict,
+    encode_state_dict,
+    inspect_state_dict,
+    report_state_dict,
+)
 
 __version__ = build_info()["version"]
 
@@ -34,6 +42,8 @@ __all__ = [
     "Identity",
     "InvalidInputError",
     "LimitExceededError",
+    "StateDictInfo",
+    "TensorReport",
     "TruncatedFrameError",
     "UnsupportedFrameError",
     "__version__",
@@ -41,9 +51,13 @@ __all__ = [
     "build_info",
     "codec_from_config",
     "decode",
+    "decode_state_dict",
     "ecuq",
     "eden",
+    "encode_state_dict",
     "errors",
     "inspect",
+    "inspect_state_dict",
     "make_codec",
+    "report_state_dict",
 ]

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["replace_file", "write_beside"]
+__all__ = ["replace_file", "replacing", "write_beside"]
 
 
 def replace_file(path: Path, parts: Iterable[bytes]) -> None:
     """Write a file so that, whenever the process dies, the old or the new one is there."""
     write_beside(path, parts).replace(path)
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a new file to write and read; in the end it takes the place of `path`, or vanishes."""
+    path = Path(os.path.realpath(path))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        file = new.open("xb+")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

@@ -60,14 +60,18 @@ class ProgressBar:
 
     def step(self, note: str = "") -> None:
         """Count a step; `note` says what it was."""
-        self.done += 1
+        self.set(self.done + 1, note)
+
+    def set(self, done: int, note: str = "") -> None:
+        """Say how many steps are done."""
+        self.done = done
         now = time.monotonic()
         if not self._visible or now < self._next:
             return
         self._next = now + 0.2
         part = min(self.done / self._total, 1.0)
         filled = round(part * WIDTH)
-        left = (now - self._start) * (1 - part) / part
+        left = (now - self._start) * (1 - part) / max(part, 1e-6)
         bar = "█" * filled + "░" * (WIDTH - filled)
         line = f"{self._title} {bar} {self.done}/{self._total}, {left:.0f} s left {note}".rstrip()
         sys.stderr.write("\r" + line.ljust(self._drawn))

@@ -1,8 +1,10 @@
 """The command ``docofl``.
 
 Results go to standard output, progress and complaints to standard error. Exit codes: 0, 1 for what
-the user can mend (a message says what), 2 for a wrong command line, 3 for a run that diverged, 130
-for Ctrl-C.
+the user can mend (a message says what), 2 for a wrong command line, 3 for a run that diverged, 4
+for a file whose error `verify` finds above the limit, 130 for Ctrl-C.
+
+What a command needs is imported when it runs: torch takes seconds.
 """
 
 from __future__ import annotations
@@ -11,16 +13,15 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docofl_codec import CodecError, __version__
+from docofl_codec._cli_models import add_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from docofl_codec.fl.compare import Row
     from docofl_codec.fl.config import RunConfig
 
@@ -37,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         return code
     except KeyboardInterrupt:
-        print("docofl: stopped; the same command goes on with a run", file=sys.stderr)
+        print(
+            "docofl: stopped; files are as they were, runs go on where they were", file=sys.stderr
+        )
         return 130
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("docofl_codec"):
@@ -62,7 +65,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="docofl", description="Compression for federated learning: codecs, and DoCoFL's loop."
     )
     parser.add_argument("--version", action="version", version=f"docofl {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="command", parser_class=_LateParser
+    )
+    add_commands(commands)
 
     command = commands.add_parser("run", help="train one model as a configuration says")
     command.add_argument("task", nargs="?", help="digits (default), emnist, cifar10, cifar100, …")
@@ -91,12 +97,29 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--title", default="DoCoFL runs")
     command.set_defaults(run=_report)
 
-    from docofl_codec.figures import command as figures
-
     command = commands.add_parser("figures", help="the paper's comparisons of compressors")
-    figures.add_arguments(command)
-    command.set_defaults(run=figures.main)
+    command.fill = _fill_figures
     return parser
+
+
+class _LateParser(argparse.ArgumentParser):
+    """A parser whose arguments may be added when they are needed."""
+
+    fill: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, with all arguments there."""
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill(self)
+        return super().parse_known_args(args, namespace)
+
+
+def _fill_figures(parser: argparse.ArgumentParser) -> None:
+    from docofl_codec.figures import command
+
+    command.add_arguments(parser)
+    parser.set_defaults(run=command.main)
 
 
 def _add_sweep_options(command: argparse.ArgumentParser, out: str) -> None:

@@ -151,6 +151,11 @@ def register_codec(codec: type[_FrozenCodec]) -> None:
     _CODECS[codec.name] = codec
 
 
+def codec_names() -> tuple[str, ...]:
+    """Return the names of all codecs."""
+    return tuple(_CODECS)
+
+
 def codec_from_config(config: Mapping[str, Any]) -> Codec:
     """Build a codec from what :meth:`Codec.get_config` returned.
 

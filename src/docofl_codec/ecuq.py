@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from docofl_codec import _core
-from docofl_codec._buffers import Framework, Tensor, as_raw, check_threads
+from docofl_codec._buffers import Framework, RawTensor, Tensor, as_raw, check_threads
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.frame import _decode
 
@@ -38,8 +38,8 @@ def encode(
 
     Values become the centres of K equal bins between the smallest and the largest one, so that
     ``|x - x_hat| <= 0.51 * step`` plus the rounding of the dtype; K is the largest number found
-    that meets the budget, or the smallest one that `step` allows. A tensor of at most 256 different
-    values is kept exactly where that meets the budget.
+    that meets the budget. A tensor of at most 256 different values is kept exactly where that meets
+    the budget. With `step` the centres are its multiples instead, as many as are needed.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def encode(
         The budget in bits a coordinate, 0.01 to 32, by default 2; fractions and less
         than 1 are fine.
     step : float, optional
-        Instead of a budget: the largest distance of levels, for an error bound or for several
-        tensors with the same precision. Needs no search; the range of the values may be at most
-        2^30 steps. `bits`, `budget` and `tolerance` do not go with it.
+        Instead of a budget: the distance of levels, for an error bound or for several tensors with
+        the same precision. Needs no search; the range of the values may be at most 2^30 steps.
+        `bits`, `budget` and `tolerance` do not go with it.
     budget : {"bytes", "entropy"}
         ``"bytes"``: ``8 * len(blob) <= bits * size + 8 * (64 + 10 * ndim)``, always.
         ``"entropy"``: the paper's rule, where the entropy of the quantized values meets the budget
@@ -93,6 +93,28 @@ def encode(
     """
     if budget not in ("bytes", "entropy"):
         raise InvalidInputError(f'budget: found {budget!r}, expected "bytes" or "entropy"')
+    return encode_raw(
+        as_raw(tensor),
+        bits=bits,
+        step=step,
+        budget=budget,
+        tolerance=tolerance,
+        quality=quality,
+        threads=threads,
+    )
+
+
+def encode_raw(
+    raw: RawTensor,
+    *,
+    bits: float | None = None,
+    step: float | None = None,
+    budget: Budget = "bytes",
+    tolerance: float = DEFAULT_TOLERANCE,
+    quality: Quality = "fast",
+    threads: int | None = None,
+) -> bytes:
+    """Do what :func:`encode` does, for memory that has no tensor around it."""
     if quality not in ("fast", "best"):
         raise InvalidInputError(f'quality: found {quality!r}, expected "fast" or "best"')
     if step is not None:
@@ -100,7 +122,6 @@ def encode(
             raise InvalidInputError("step: found a budget beside it, expected one of the two")
         if not 0 < step < float("inf"):
             raise InvalidInputError(f"step: found {step}, expected a positive, finite number")
-    raw = as_raw(tensor)
     return _core.ecuq_encode(
         raw.data,
         raw.dtype,

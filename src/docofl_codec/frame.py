@@ -296,6 +296,16 @@ def _decode(
     return tensor
 
 
+def parse(blob: bytes | memoryview, threads: int) -> _core.Frame:
+    """Check a frame's header and checksum; its values can then be decoded."""
+    return _core.Frame(as_blob(blob), threads)
+
+
+def decode_memory(frame: _core.Frame, memory: npt.NDArray[Any], threads: int) -> None:
+    """Decode a parsed frame into memory of its size and dtype."""
+    _decode_into(frame, memory, frame.dtype, threads)
+
+
 def _decode_into(frame: _core.Frame, memory: npt.NDArray[Any], dtype: int, threads: int) -> None:
     if frame.codec not in _FOREIGN:
         frame.decode_into(memory, dtype, threads)

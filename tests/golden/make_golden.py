@@ -15,8 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from docofl_codec import decode, inspect
+from docofl_codec import (
+    decode,
+    decode_state_dict,
+    encode_state_dict,
+    inspect,
+    inspect_state_dict,
+)
 from docofl_codec.reference import decode_frame
+from tests.golden import state_dict_case
 from tests.golden.baseline_cases import BASELINE_CASES
 from tests.golden.best_cases import BEST_CASES
 from tests.golden.cases import CASES, Case
@@ -75,6 +82,27 @@ def write(folder: Path, cases: dict[str, Case]) -> None:
     print(f"{len(made)} frames, {total} bytes")
 
 
+def write_state_dict(folder: Path) -> None:
+    """Write the golden state dict and its manifest."""
+    blob = encode_state_dict(state_dict_case.make(), bits=state_dict_case.BITS)
+    restored = decode_state_dict(blob)
+    tensors = {
+        report.name: {
+            "dtype": report.dtype,
+            "shape": list(report.shape),
+            "store": report.store,
+            "sha256": values_hash(np.asarray(restored[report.name])),
+        }
+        for report in inspect_state_dict(blob).tensors
+    }
+    manifest = {"sha256": hashlib.sha256(blob).hexdigest(), "tensors": tensors}
+    folder.mkdir(exist_ok=True)
+    (folder / "model.docofl").write_bytes(blob)
+    text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    (folder / "manifest.json").write_text(text, encoding="utf-8")
+    print(f"a state dict of {len(tensors)} tensors, {len(blob)} bytes")
+
+
 FOLDERS = {FOLDER: CASES, BASELINE_FOLDER: BASELINE_CASES, BEST_FOLDER: BEST_CASES}
 
 
@@ -84,6 +112,8 @@ def main() -> None:
     for folder, cases in FOLDERS.items():
         if not named or folder.name in named:
             write(folder, cases)
+    if not named or state_dict_case.FOLDER.name in named:
+        write_state_dict(state_dict_case.FOLDER)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ struct EcuqOptions {
   double tolerance = 0.01;  // how far below the budget, in bits a coordinate, a search may stop
   Budget budget = Budget::kBytes;
   Quality quality = Quality::kFast;
-  double step = 0;  // for Budget::kNone: the largest distance of levels; needs no search
+  double step = 0;  // for Budget::kNone: the distance of levels, which are its multiples
   int threads = 0;  // 0: as many as OpenMP would use; never changes a byte
 };
 

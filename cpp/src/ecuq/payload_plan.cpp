@@ -20,28 +20,46 @@
 namespace docofl {
 namespace {
 
-// Enough that the estimate of bits is off by a few thousandths, and little beside the tensor.
-std::size_t sample_size(std::size_t tensor_size) {
+// Enough that the estimate of bits is off by a few thousandths, and little beside the tensor. No
+// budget asks for no estimate, and the sample is for the code alone.
+std::size_t sample_size(std::size_t tensor_size, Budget budget) {
+  const std::size_t part = budget == Budget::kNone ? 4 : 1;
   constexpr std::size_t kLeast = 131072;
   constexpr std::size_t kMost = 262144;
-  return std::min(kMost, std::max(kLeast, tensor_size / 8));
+  return std::min(kMost, std::max(kLeast, tensor_size / 8)) / part;
 }
 
-// The smallest number of levels whose distance is at most `step`. The distance that a frame tells
-// gives the number of its levels again: hence the tolerance.
-std::int32_t levels_for_step(const ValueRange& range, double step) {
-  constexpr double kTolerance = 0x1p-40;
+// Levels at the multiples of `step` that the range needs, so that zero is one of them and tensors
+// coded with one step agree on them. Where float32 cannot tell the ends of that grid, as few levels
+// as the step allows between the ends of the range.
+Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
   const double length = static_cast<double>(range.x_max) - range.x_min;
-  const double num_levels = std::ceil(length / step * (1 - kTolerance));
-  if (num_levels > kMaxLevels) {
+  const double first = std::floor(range.x_min / step + 0.5);
+  const double last = std::floor(range.x_max / step + 0.5);
+  if (!(last - first < kMaxLevels)) {
     char found[32], least[32];
     std::snprintf(found, sizeof found, "%g", step);
-    std::snprintf(least, sizeof least, "%g", length / kMaxLevels);
+    std::snprintf(least, sizeof least, "%g", length / (kMaxLevels - 1));
     throw Error(ErrorKind::kInvalidInput, std::string("step: found ") + found +
                                               ", expected at least " + least +
                                               " for values of this range");
   }
-  return static_cast<std::int32_t>(std::max(1.0, num_levels));
+  const double begin = std::min<double>(range.x_min, (first - 0.5) * step);
+  const double end = std::max<double>(range.x_max, (last + 0.5) * step);
+  const double largest = dtype == DType::kFloat16 ? 65504.0 : 0x1.fep127;
+  if (-begin <= largest && end <= largest) {
+    Levels levels{static_cast<float>(begin),
+                  static_cast<float>(end),
+                  static_cast<std::int32_t>(last - first) + 1,
+                  {}};
+    levels.x_min = std::min(levels.x_min, range.x_min);
+    levels.x_max = std::max(levels.x_max, range.x_max);
+    constexpr double kRounding = 0x1p-16;
+    const double distance = make_grid(levels).step;
+    if (distance <= step * (1 + kRounding) && distance >= step * (1 - kRounding)) return levels;
+  }
+  const double num_levels = std::max(1.0, std::ceil(length / step));
+  return {range.x_min, range.x_max, static_cast<std::int32_t>(num_levels), {}};
 }
 
 PayloadPlan finished_plan(std::vector<std::uint8_t> payload) {
@@ -68,7 +86,7 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   // 1. The range and a sample; a constant needs no levels but itself (a mixture of -0 and +0
   // becomes +0).
   const bool compares = options.budget == Budget::kBytes;
-  Sample sample(tensor, sample_size(tensor.size), compares);
+  Sample sample(tensor, sample_size(tensor.size, options.budget), compares);
   const ValueRange range = value_range(
       tensor, threads, [&](std::size_t begin, std::size_t end) { sample.gather(begin, end); });
   if (range.x_min == range.x_max) {
@@ -84,10 +102,10 @@ PayloadPlan plan_payload(const PlanRequest& request) {
       if (auto payload = search_dependent(request, range))
         return finished_plan(std::move(*payload));
     }
-    const std::int32_t num_levels = levels_for_step(range, options.step);
+    const Levels levels = levels_for_step(range, options.step, tensor.dtype);
     const SymbolCode code =
-        choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size, threads);
-    return make_plan(request, {range.x_min, range.x_max, num_levels, {}}, code);
+        choose_code(sample, levels.x_min, levels.x_max, levels.num_levels, tensor.size, threads);
+    return make_plan(request, levels, code);
   }
 
   // 3. The paper's rule. Levels without end mean that the different values themselves fit the

@@ -1,0 +1,201 @@
+"""Tensors of every dtype that a state dict can hold, as flat memory and back."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from docofl_codec._buffers import Framework, Tensor, imported_torch
+from docofl_codec.errors import InvalidInputError
+
+__all__ = [
+    "CODED_DTYPES",
+    "DTYPES",
+    "DTYPE_IDS",
+    "Memory",
+    "TensorSpec",
+    "memory_of",
+    "new_memory",
+    "spec_of",
+    "stored_dtype",
+    "tensor_from",
+    "widen_bfloat16",
+]
+
+Array = npt.NDArray[Any]
+
+# Of each dtype its id in an index (docs/format.md, section 10) and NumPy's dtype for its memory.
+_DTYPES: dict[str, tuple[int, str]] = {
+    "float32": (0, "float32"),
+    "float64": (1, "float64"),
+    "float16": (2, "float16"),
+    "bfloat16": (3, "uint16"),
+    "bool": (16, "uint8"),
+    "uint8": (17, "uint8"),
+    "int8": (18, "int8"),
+    "uint16": (19, "uint16"),
+    "int16": (20, "int16"),
+    "uint32": (21, "uint32"),
+    "int32": (22, "int32"),
+    "uint64": (23, "uint64"),
+    "int64": (24, "int64"),
+    "complex64": (25, "complex64"),
+    "complex128": (26, "complex128"),
+    "float8_e4m3fn": (27, "uint8"),
+    "float8_e5m2": (28, "uint8"),
+}
+DTYPE_IDS = {name: number for name, (number, _) in _DTYPES.items()}
+DTYPES = {number: name for name, number in DTYPE_IDS.items()}
+CODED_DTYPES = ("float32", "float64", "float16", "bfloat16")
+EXOTIC = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # NumPy has them through ml_dtypes alone
+
+
+def stored_dtype(dtype: str) -> np.dtype[Any]:
+    """Return NumPy's dtype for the memory of a dtype."""
+    return np.dtype(_DTYPES[dtype][1])
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What is known of a tensor without its values.
+
+    Attributes
+    ----------
+    name : str
+        Its key.
+    dtype : str
+        As torch and NumPy spell it.
+    shape : tuple of int
+    alias_of : str or None
+        The earlier tensor that it is tied to.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    alias_of: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return math.prod(self.shape)
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of its values."""
+        return self.size * stored_dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The values of a tensor: one-dimensional, C-contiguous, native byte order."""
+
+    dtype: str
+    flat: Array
+
+    def as_bytes(self) -> Array:
+        """Return the values as the bytes that a little-endian machine holds."""
+        flat = self.flat if sys.byteorder == "little" else self.flat.byteswap()
+        return flat.view(np.uint8)
+
+
+@cache
+def _numpy_name(dtype: np.dtype[Any]) -> str:
+    return str(dtype.name)
+
+
+@cache
+def _torch_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _describe(name: object, value: Any) -> tuple[str, tuple[int, ...], bool]:
+    """Return dtype and shape of a tensor, and whether it is torch's."""
+    torch = imported_torch()
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
+            raise TypeError(f"tensor {name!r}: expected a dense torch tensor with values")
+        found = _torch_name(value.dtype)
+        shape, is_torch = tuple(value.shape), True
+    elif isinstance(value, (np.ndarray, np.generic)):
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(f"tensor {name!r}: found a masked array, expected a plain one")
+        found, shape, is_torch = _numpy_name(value.dtype), value.shape, False
+    else:
+        kind = type(value)
+        raise TypeError(
+            f"tensor {name!r}: found {kind.__module__}.{kind.__qualname__}, "
+            "expected a NumPy array or torch tensor"
+        )
+    if found not in DTYPE_IDS:
+        raise TypeError(f"tensor {name!r}: found dtype {found}, expected a number or bool")
+    if len(shape) > 32:
+        raise InvalidInputError(
+            f"tensor {name!r}: found {len(shape)} dimensions, expected at most 32"
+        )
+    return found, shape, is_torch
+
+
+def spec_of(name: str, tensor: Tensor, alias_of: str | None = None) -> TensorSpec:
+    """Describe a NumPy or torch tensor; refuse what cannot be stored."""
+    dtype, shape, _ = _describe(name, tensor)
+    return TensorSpec(name, dtype, shape, alias_of)
+
+
+def memory_of(name: str, tensor: Tensor) -> Memory:
+    """Return the values of a tensor, copied only where they have to be."""
+    dtype, _, is_torch = _describe(name, tensor)
+    if is_torch:
+        torch = imported_torch()
+        plain: Any = tensor
+        plain = plain.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        return Memory(dtype, plain.view(torch.uint8).numpy().view(stored_dtype(dtype)))
+    array = np.asarray(tensor)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if not array.flags.aligned:
+        array = array.copy()
+    return Memory(dtype, np.ascontiguousarray(array).reshape(-1).view(stored_dtype(dtype)))
+
+
+def new_memory(dtype: str, size: int) -> Memory:
+    """Allocate values."""
+    return Memory(dtype, np.empty(size, stored_dtype(dtype)))
+
+
+def widen_bfloat16(values: Array) -> npt.NDArray[np.float32]:
+    """Return bfloat16 values, given as integers, as float32."""
+    return (values.astype(np.uint32) << 16).view(np.float32)
+
+
+def tensor_from(spec: TensorSpec, memory: Memory, framework: Framework) -> Tensor:
+    """Build a tensor around values; NumPy gets bfloat16 as float32 where ml_dtypes is missing."""
+    if framework == "torch":
+        torch = imported_torch()
+        if torch is None:
+            raise InvalidInputError('framework: found "torch", but torch has not been imported')
+        dtype = getattr(torch, spec.dtype, None)
+        if dtype is None:
+            raise InvalidInputError(f"tensor {spec.name!r}: this torch has no {spec.dtype}")
+        tensor: Tensor = torch.from_numpy(memory.flat.view(np.uint8)).view(dtype)
+        return tensor.reshape(spec.shape)
+    flat = memory.flat
+    if spec.dtype in EXOTIC:
+        extra = sys.modules.get("ml_dtypes")
+        if extra is not None:
+            flat = flat.view(getattr(extra, spec.dtype))
+        elif spec.dtype == "bfloat16":
+            flat = widen_bfloat16(flat)
+        else:
+            raise InvalidInputError(
+                f"tensor {spec.name!r}: NumPy has {spec.dtype} only where ml_dtypes is imported"
+            )
+    elif spec.dtype == "bool":
+        flat = flat.view(np.bool_)
+    return flat.reshape(spec.shape)

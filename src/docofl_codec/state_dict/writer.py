@@ -1,0 +1,429 @@
+"""From tensors to the bytes of a state dict, within a budget.
+
+1. Tensors that are kept go to raw sections. What is left of the budget is for the others.
+2. A sample of these gives the step that would use it up.
+3. Every large tensor becomes a frame with that step, in one pass and without a copy; small ones
+   share frames.
+4. If the bytes are too many, or far too few, what they were tells a better step: 3 again.
+
+One flat vector, and a tensor of few different values, are left to the codec's own search.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from docofl_codec import ecuq
+from docofl_codec._buffers import DTYPE_NAMES, RawTensor
+from docofl_codec.errors import CodecError, InvalidInputError
+from docofl_codec.state_dict.budget import allowance, budget_bytes
+from docofl_codec.state_dict.halves import halve
+from docofl_codec.state_dict.index import (
+    ALIAS,
+    CODED,
+    DEFLATED,
+    EXACT,
+    FRAME,
+    HEADER,
+    RAW,
+    Entry,
+    Index,
+    Section,
+    write_entries,
+    write_index,
+)
+from docofl_codec.state_dict.rate import (
+    RateModel,
+    SamplePart,
+    round_step,
+    sample_memory,
+    sample_sizes,
+)
+from docofl_codec.state_dict.rules import Choice, Rules, choose_stores
+from docofl_codec.state_dict.sink import Sink
+from docofl_codec.state_dict.source import TensorSource
+from docofl_codec.state_dict.tensors import CODED_DTYPES, Memory, TensorSpec, widen_bfloat16
+
+__all__ = ["Progress", "write_state_dict"]
+
+Progress = Callable[[int, int], None]  # coordinates done, and in all
+
+MIN_BITS, MAX_BITS = 0.01, 64.0
+MAX_ECUQ_BITS = 32.0
+ALONE = 32_768  # coordinates for which a frame of its own pays
+SHARED = 262_144  # coordinates of a frame that small tensors share
+POOL_BYTES = 1 << 22
+DEFLATE_LEVEL = 1
+LEAST_FRAME_BYTES = 64
+FEW_VALUES = 256
+FEW_SAMPLE = 1024
+BLOCK = 65_536
+LEAST_BLOCK_BYTES = 9
+# The sample is never quite right: aim below the budget at first, by this part of it or, where bits
+# are few, this part of a bit. Be content with so much less again.
+FIRST_MARGIN = 0.007
+FIRST_BITS_MARGIN = 0.012
+NEXT_MARGIN = 0.002
+BAND = 0.015
+MAX_PASSES = 6
+ENOUGH_PASSES = 3
+MAX_WIDENINGS = 400
+MAX_LEVELS = 1 << 29
+
+
+@dataclass
+class _Pool:
+    """Small tensors on their way to one raw section: their numbers, values and stores."""
+
+    deflates: bool
+    numbers: list[int] = field(default_factory=list)
+    values: list[Memory] = field(default_factory=list)
+    halved: list[int] = field(default_factory=list)  # places in the lists
+    num_bytes: int = 0
+
+
+class _Writer:
+    def __init__(
+        self,
+        source: TensorSource,
+        sink: Sink,
+        *,
+        bits: float,
+        flatten: bool,
+        rules: Rules | None,
+        threads: int | None,
+        progress: Progress | None,
+        codec_options: Mapping[str, Any],
+    ) -> None:
+        self._codec_options = dict(codec_options)
+        self._source = source
+        self._specs = source.specs
+        self._sink = sink
+        self._bits = bits
+        self._flatten = flatten
+        self._threads = threads
+        self._progress = progress
+        self._sections: list[Section] = []
+        self._entries: dict[int, Entry] = {}
+        self._entry_bytes: bytes | None = None
+        self._size = sum(spec.size for spec in self._specs if not spec.alias_of)
+        self._limit = budget_bytes(self._specs, bits)
+        self._stores = self._choose(rules)
+
+    def _choose(self, rules: Rules | None) -> list[Choice]:
+        exact = sum(spec.num_bytes for spec in self._specs if not spec.alias_of)
+        if exact + allowance(self._specs) <= self._limit:
+            return ["exact"] * len(self._specs)
+        return choose_stores(
+            self._specs,
+            rules,
+            flatten=self._flatten,
+            bits=self._bits,
+            budget_bytes=self._limit,
+        )
+
+    def run(self) -> Index:
+        """Write everything."""
+        self._sink.write(HEADER)
+        self._write_kept()
+        groups = self._groups()
+        if groups:
+            self._write_coded(groups)
+        index = self._index(self._sections)
+        self._sink.write(write_index(index, self._entry_bytes))
+        if self._sink.tell() > self._limit:
+            raise self._too_small(self._sink.tell())
+        return index
+
+    def _index(self, sections: Sequence[Section]) -> Index:
+        numbers = {spec.name: number for number, spec in enumerate(self._specs)}
+        entries = []
+        for number, spec in enumerate(self._specs):
+            if spec.alias_of:
+                entries.append(Entry(spec, ALIAS, numbers[spec.alias_of]))
+            else:
+                entries.append(self._entries[number])
+        bits = min(self._bits, MAX_BITS)
+        return Index(tuple(sections), tuple(entries), self._source.from_torch, self._flatten, bits)
+
+    def _too_small(self, needed: int) -> InvalidInputError:
+        least = 8 * needed / max(self._size, 1)
+        return InvalidInputError(
+            f"bits: found {self._bits:g}, a budget of {self._limit} bytes, expected about "
+            f"{least:.3g} or more: what is kept exactly or at 16 bits, and the index, take the room"
+        )
+
+    # --- what is kept ----------------------------------------------------------------------------
+
+    def _write_kept(self) -> None:
+        pools = (_Pool(deflates=False), _Pool(deflates=True))
+        for number, (spec, store) in enumerate(zip(self._specs, self._stores, strict=True)):
+            if store == "code" or spec.alias_of:
+                continue
+            memory = self._source.load(number)
+            pool = pools[spec.dtype not in CODED_DTYPES]
+            if spec.num_bytes >= POOL_BYTES and pool.numbers:
+                self._flush(pool)
+            elif spec.num_bytes < POOL_BYTES:
+                # The source may reuse its memory.
+                memory = Memory(memory.dtype, memory.flat.copy())
+            if store == "half" and spec.dtype in ("float32", "float64"):
+                pool.halved.append(len(pool.numbers))
+            pool.numbers.append(number)
+            pool.values.append(memory)
+            pool.num_bytes += spec.num_bytes
+            if pool.num_bytes >= POOL_BYTES:
+                self._flush(pool)
+        for pool in pools:
+            if pool.numbers:
+                self._flush(pool)
+
+    def _flush(self, pool: _Pool) -> None:
+        """Write a pool as one section, deflated where that is smaller."""
+        stores = [EXACT] * len(pool.numbers)
+        halves = halve([pool.values[place] for place in pool.halved])
+        for place, (store, memory) in zip(pool.halved, halves, strict=True):
+            stores[place], pool.values[place] = store, memory
+        parts = [memory.as_bytes() for memory in pool.values]
+        unpacked = sum(part.size for part in parts)
+        kind: int = RAW
+        chunks: list[Any] = [part.data for part in parts]
+        if pool.deflates:
+            packed = _deflate(parts)
+            if sum(map(len, packed)) < unpacked:
+                kind, chunks = DEFLATED, packed
+        checksum = size = 0
+        for chunk in chunks:
+            checksum = zlib.crc32(chunk, checksum)
+            size += len(chunk)
+            self._sink.write(chunk)
+        for number, store in zip(pool.numbers, stores, strict=True):
+            self._entries[number] = Entry(self._specs[number], store, len(self._sections))
+        self._sections.append(Section(kind, size, checksum, unpacked))
+        pool.numbers, pool.values, pool.halved, pool.num_bytes = [], [], [], 0
+
+    # --- what is coded ---------------------------------------------------------------------------
+
+    def _groups(self) -> list[list[int]]:
+        """Return the tensors of each frame, in order."""
+        groups: list[list[int]] = []
+        open_groups: dict[str, tuple[list[int], int]] = {}
+        for number, (spec, store) in enumerate(zip(self._specs, self._stores, strict=True)):
+            if store != "code" or spec.alias_of:
+                continue
+            if spec.size >= ALONE and not self._flatten:
+                groups.append([number])
+                continue
+            group, size = open_groups.get(spec.dtype, ([], 0))
+            if not group:
+                groups.append(group)
+            group.append(number)
+            size += spec.size
+            full = size >= SHARED and not self._flatten
+            open_groups[spec.dtype] = ([], 0) if full else (group, size)
+        return groups
+
+    def _write_coded(self, groups: list[list[int]]) -> None:
+        kept = len(self._sections)
+        for place, group in enumerate(groups, kept):
+            for number in group:
+                self._entries[number] = Entry(self._specs[number], CODED, place)
+        mark = self._sink.tell()
+        widest = self._index([*self._sections, *[Section(FRAME, self._limit)] * len(groups)])
+        self._entry_bytes = write_entries(widest.entries)
+        around = mark + len(write_index(widest, self._entry_bytes))
+        room = self._limit - around
+        sizes = [sum(self._specs[number].size for number in group) for group in groups]
+        least = sum(LEAST_FRAME_BYTES + LEAST_BLOCK_BYTES * (size // BLOCK) for size in sizes)
+        if room < least:
+            raise self._too_small(around + least)
+        if len(groups) == 1 and (self._flatten or self._has_few_values(groups[0])):
+            # The codec's promise is 64 + 10 ndim bytes more than its bits.
+            bits = min(8 * (room - 74) / sizes[0], MAX_ECUQ_BITS)
+            if bits >= MIN_BITS:
+                blob = self._encode(groups[0], bits=bits)
+                self._sections.append(Section(FRAME, len(blob)))
+                self._sink.write(blob)
+                self._tell(sizes[0], sizes[0])
+                return
+        self._search(groups, sizes, mark, room, around)
+
+    def _has_few_values(self, group: list[int]) -> bool:
+        """Tell whether the codec may be able to keep all values exactly."""
+        seen: set[float] = set()
+        for number in group:
+            seen.update(sample_memory(self._source.load(number), FEW_SAMPLE).tolist())
+        return len(seen) <= FEW_VALUES
+
+    def _search(
+        self, groups: list[list[int]], sizes: list[int], mark: int, room: int, around: int
+    ) -> None:
+        """Write frames of one step that fit the room."""
+        model = self._sample(groups)
+        kept = len(self._sections)
+        total = sum(sizes)
+        margin = max(FIRST_MARGIN, FIRST_BITS_MARGIN * total / (8 * room))
+        least = (1 - margin - BAND) * room
+        step = model.find_step(8 * room * (1 - margin))
+        fits: float | None = None
+        known: list[tuple[float, float]] = []  # logarithms of steps, bits a coordinate
+        for attempt in range(MAX_PASSES):
+            written = self._write_frames(groups, sizes, step, mark, kept)
+            known.append((math.log2(step), 8 * written / total))
+            if written <= room:
+                if written >= least or attempt >= ENOUGH_PASSES:
+                    return
+                fits = step
+            elif fits is not None and attempt >= ENOUGH_PASSES:
+                break
+            margin = NEXT_MARGIN * (attempt + 1)
+            step = _next_step(model, known, 8 * room * (1 - margin) / total, total)
+            if fits is not None and step >= fits * (1 - NEXT_MARGIN):
+                break
+            if fits is None:
+                step = max(step, 2.0 ** known[-1][0] * (1 + NEXT_MARGIN))
+        if fits is not None:
+            step = fits
+            if written <= room:
+                return
+        for _ in range(MAX_WIDENINGS):
+            if self._write_frames(groups, sizes, step, mark, kept) <= room:
+                return
+            step *= 1.5
+        raise self._too_small(around + self._sink.tell() - mark)
+
+    def _sample(self, groups: list[list[int]]) -> RateModel:
+        numbers = [number for group in groups for number in group]
+        frames = [frame for frame, group in enumerate(groups) for _ in group]
+        sizes = [self._specs[number].size for number in numbers]
+        parts = []
+        for number, frame, size, count in zip(
+            numbers, frames, sizes, sample_sizes(sizes), strict=True
+        ):
+            values = sample_memory(self._source.load(number), count)
+            parts.append(SamplePart(frame, size, np.array(values)))
+        return RateModel(parts, self._codec_options)
+
+    def _write_frames(
+        self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
+    ) -> int:
+        """Write all frames with a step after the mark; return their bytes."""
+        self._sink.cut(mark)
+        del self._sections[kept:]
+        done, total = 0, sum(sizes)
+        for group, size in zip(groups, sizes, strict=True):
+            blob = self._encode(group, step=step)
+            self._sections.append(Section(FRAME, len(blob)))
+            self._sink.write(blob)
+            done += size
+            self._tell(done, total)
+        return self._sink.tell() - mark
+
+    def _tell(self, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(done, total)
+
+    def _encode(self, group: list[int], **options: Any) -> bytes:
+        """Return the frame of some tensors."""
+        if len(group) == 1:
+            memory = self._source.load(group[0])
+        else:
+            dtype = self._specs[group[0]].dtype
+            parts = [np.array(self._source.load(number).flat) for number in group]
+            memory = Memory(dtype, np.concatenate(parts))
+        try:
+            return self._encode_memory(memory, options)
+        except CodecError as error:
+            if "step" in options and str(error).startswith("step:"):
+                return self._encode_memory(memory, {"step": _widest_step(memory)})
+            raise self._blame(group, options, error) from None
+
+    def _encode_memory(self, memory: Memory, options: dict[str, Any]) -> bytes:
+        flat = np.ascontiguousarray(memory.flat)
+        raw = RawTensor(flat, DTYPE_NAMES.index(memory.dtype), flat.shape, 0)
+        return ecuq.encode_raw(raw, threads=self._threads, **self._codec_options, **options)
+
+    def _blame(
+        self, group: list[int], options: dict[str, Any], error: CodecError
+    ) -> InvalidInputError:
+        """Return an error that names the tensor at fault."""
+        for number in group:
+            try:
+                self._encode_memory(self._source.load(number), options)
+            except CodecError as its_own:
+                return InvalidInputError(f"tensor {self._specs[number].name!r}: {its_own}")
+        return InvalidInputError(str(error))
+
+
+def _next_step(
+    model: RateModel, known: list[tuple[float, float]], bits: float, total: int
+) -> float:
+    """Return the step for a number of bits a coordinate, from what others took."""
+    exponent, found = known[-1]
+    if len(known) > 1 and known[-2][0] != exponent:
+        slope = (found - known[-2][1]) / (exponent - known[-2][0])
+        if -1.5 < slope < -0.02:
+            return round_step(2.0 ** model.clamp(exponent + (bits - found) / slope))
+    missed = found - model.bits(2.0**exponent) / total
+    return model.find_step((bits - missed) * total)
+
+
+def write_state_dict(
+    source: TensorSource,
+    sink: Sink,
+    *,
+    bits: float,
+    flatten: bool = False,
+    rules: Rules | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    codec_options: Mapping[str, Any] | None = None,
+) -> Index:
+    """Write a state dict; see :func:`docofl_codec.encode_state_dict`.
+
+    `codec_options` are ECUQ's, beside budget, step and threads.
+    """
+    if isinstance(bits, bool) or not isinstance(bits, (int, float, np.integer, np.floating)):
+        raise TypeError(f"bits: found {type(bits).__qualname__}, expected a number")
+    if not MIN_BITS <= bits <= MAX_BITS:
+        raise InvalidInputError(f"bits: found {bits}, expected a number from 0.01 to 64")
+    _check_names(source.specs)
+    writer = _Writer(
+        source,
+        sink,
+        bits=float(bits),
+        flatten=flatten,
+        rules=rules,
+        threads=threads,
+        progress=progress,
+        codec_options=codec_options or {},
+    )
+    return writer.run()
+
+
+def _check_names(specs: Sequence[TensorSpec]) -> None:
+    seen: set[str] = set()
+    for spec in specs:
+        if spec.name in seen:
+            raise InvalidInputError(f"name {spec.name!r}: found twice, expected once")
+        seen.add(spec.name)
+
+
+def _widest_step(memory: Memory) -> float:
+    """Return a step for values whose range is too large for that of the others."""
+    flat = widen_bfloat16(memory.flat) if memory.dtype == "bfloat16" else memory.flat
+    return (float(flat.max()) - float(flat.min())) / MAX_LEVELS
+
+
+def _deflate(parts: Sequence[npt.NDArray[np.uint8]]) -> list[bytes]:
+    packer = zlib.compressobj(DEFLATE_LEVEL, zlib.DEFLATED, -15)
+    packed = [packer.compress(part.data) for part in parts]
+    packed.append(packer.flush())
+    return [chunk for chunk in packed if chunk]

@@ -1,0 +1,1 @@
+"""Files of tensors, and the commands for them."""

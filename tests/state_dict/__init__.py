@@ -1,0 +1,1 @@
+"""State dicts: what is promised of encode_state_dict and its format."""
