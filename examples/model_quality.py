@@ -54,6 +54,12 @@ def ecuq_fast(state: StateDict, bits: float) -> tuple[StateDict, int]:
     return _tensors(decode_state_dict(blob)), len(blob)
 
 
+def ecuq_best(state: StateDict, bits: float) -> tuple[StateDict, int]:
+    """Code the whole state dict by ECUQ with dependent quantization."""
+    blob = encode_state_dict(state, bits=bits, quality="best")
+    return _tensors(decode_state_dict(blob)), len(blob)
+
+
 def eden_flat(state: StateDict, bits: float) -> tuple[StateDict, int]:
     """Code the flat vector by EDEN, with the scale of the smallest error."""
     flat = torch.cat([tensor.reshape(-1) for tensor in state.values()])
@@ -79,6 +85,7 @@ def uniform(state: StateDict, bits: float) -> tuple[StateDict, int]:
 
 CODECS = {
     "ECUQ": ecuq_fast,
+    "ECUQ, best": ecuq_best,
     "EDEN": eden_flat,
     "plain uniform": uniform,
 }

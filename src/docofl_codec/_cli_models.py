@@ -46,6 +46,9 @@ def add_commands(commands: Any) -> None:
     command.add_argument("source", help=".safetensors, .npz, .npy, .pt or .docofl")
     command.add_argument("-o", "--out", metavar="FILE", help="default: the source's, as .docofl")
     command.add_argument("-b", "--bits", type=float, default=2.0, help="a coordinate; default: 2")
+    command.add_argument(
+        "--quality", choices=["fast", "best"], default="fast", help="best: slower, less error"
+    )
     command.add_argument("--flatten", action="store_true", help="one flat vector, as in the paper")
     command.add_argument(
         "--rule",
@@ -132,6 +135,7 @@ def _encode(options: argparse.Namespace) -> int:
             source,
             out,
             bits=options.bits,
+            quality=options.quality,
             flatten=options.flatten,
             rules=_rules(options.rule),
             key=options.key,

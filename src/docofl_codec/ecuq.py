@@ -104,6 +104,12 @@ def encode(
     )
 
 
+def check_quality(quality: Quality) -> None:
+    """Raise where `quality` is not one of its values."""
+    if quality not in ("fast", "best"):
+        raise InvalidInputError(f'quality: found {quality!r}, expected "fast" or "best"')
+
+
 def encode_raw(
     raw: RawTensor,
     *,
@@ -115,8 +121,7 @@ def encode_raw(
     threads: int | None = None,
 ) -> bytes:
     """Do what :func:`encode` does, for memory that has no tensor around it."""
-    if quality not in ("fast", "best"):
-        raise InvalidInputError(f'quality: found {quality!r}, expected "fast" or "best"')
+    check_quality(quality)
     if step is not None:
         if bits is not None or budget != "bytes":
             raise InvalidInputError("step: found a budget beside it, expected one of the two")

@@ -60,6 +60,14 @@ def test_less_error_than_fast(name: str, bits: float) -> None:
     assert squared_error(x, best) <= 0.87 * squared_error(x, fast)
 
 
+@pytest.mark.parametrize("bits", [5, 6, 7, 8, 12])
+@pytest.mark.parametrize("name", ["normal", "lognormal", "layered", "outliers"])
+def test_no_more_error_than_fast_at_high_rates(name: str, bits: float) -> None:
+    x = DATA_SETS[name](50_000)
+    best = ecuq.encode(x, bits=bits, quality="best")
+    assert squared_error(x, best) <= 1.01 * squared_error(x, ecuq.encode(x, bits=bits))
+
+
 @pytest.mark.parametrize("bits", [1.5, 2, 3, 4])
 def test_distance_from_shannon(bits: float) -> None:
     """At most 0.7 dB on a normal vector, at its real bytes."""

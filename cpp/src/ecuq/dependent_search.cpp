@@ -9,6 +9,7 @@
 #include "common/counter_rng.h"
 #include "common/exact_log2.h"
 #include "common/parallel.h"
+#include "common/source.h"
 #include "ecuq/local_tables.h"
 #include "ecuq/payload_fields.h"
 #include "ecuq/trellis.h"
@@ -28,7 +29,8 @@ constexpr int kMaxPasses = 10;
 constexpr int kEnoughPasses = 5;    // with these, any that meets the budget is good enough
 constexpr int kAdaptingPasses = 2;  // after which the model of all values is left as it is
 constexpr double kCloseBits = 0.004;
-constexpr double kPairBonus = 0.004;  // bits a coordinate that speed is worth
+constexpr double kMaxOutliers = 0.005;  // a coordinate, where few values are far away
+constexpr double kPairBonus = 0.004;    // bits a coordinate that speed is worth
 // The first guesses of a step start anew where they are so far off; later ones go on from the
 // tables that were found, as levels that cost little become more frequent, and cost less, from
 // round to round.
@@ -368,7 +370,7 @@ class DependentSearch {
         has_budget_(options_.budget == Budget::kBytes),
         sample_(take_sample(tensor_, sample_size())) {}
 
-  std::optional<std::vector<std::uint8_t>> run() {
+  std::optional<DependentPlan> run() {
     std::vector<float> sorted = sample_;
     const double low = quantile(&sorted, 0.1), high = quantile(&sorted, 0.9);
     const float median = quantile(&sorted, 0.5);
@@ -387,6 +389,9 @@ class DependentSearch {
       choose_origin({0.0f, static_cast<float>(low), median}, step, &fit);
     }
     fit_sample(&fit);
+    // More than 128 levels would be worth it.
+    const double outliers = static_cast<double>(fit.num_outliers);
+    if (outliers > kMaxOutliers * static_cast<double>(sample_.size())) return std::nullopt;
     return code_tensor(&fit);
   }
 
@@ -451,10 +456,10 @@ class DependentSearch {
   // A little below the budget, in the middle of what is accepted.
   double aim() const { return options_.bits - 0.4 * tolerance(); }
 
-  std::optional<std::vector<std::uint8_t>> code_tensor(Fit* fit) {
+  std::optional<DependentPlan> code_tensor(Fit* fit) {
     Fitter fitter(tensor_, tensor_.size, options_.threads);
     choose_segments(fit);
-    std::optional<std::vector<std::uint8_t>> best;
+    std::optional<DependentPlan> best;
     double effect = 1 / kGain;  // bits less for twice the step
     double last_bits = 0, last_change = 0;
     std::vector<std::uint8_t> choices = fit->tables.choices;
@@ -463,13 +468,13 @@ class DependentSearch {
       if (!fits_dtype(*fit)) return std::nullopt;
       if (!has_budget_) return write(*fit, fitter);
       if (fit->bits <= options_.bits) {
-        std::vector<std::uint8_t> payload = write(*fit, fitter);
+        DependentPlan plan = write(*fit, fitter);
         const double charged =
             8.0 *
-            static_cast<double>(payload.size() - rans_free_bytes(code_of(*fit), tensor_.size));
+            static_cast<double>(plan.payload.size() - rans_free_bytes(code_of(*fit), tensor_.size));
         const double bits = charged / static_cast<double>(tensor_.size);
         if (bits <= options_.bits) {
-          if (!best || payload.size() > best->size()) best = std::move(payload);
+          if (!best || plan.payload.size() > best->payload.size()) best = std::move(plan);
           if (bits >= options_.bits - tolerance() || pass >= kEnoughPasses) return best;
         }
         fit->bits = std::max(bits, fit->bits);
@@ -545,7 +550,7 @@ class DependentSearch {
     });
   }
 
-  std::vector<std::uint8_t> write(const Fit& fit, const Fitter& fitter) const {
+  DependentPlan write(const Fit& fit, const Fitter& fitter) const {
     RansCode code = code_of(fit);
     displace(fit.counts, 1, &code);
     code.entropy = static_cast<float>(fit.code.symbol_bits / static_cast<double>(tensor_.size));
@@ -587,7 +592,10 @@ class DependentSearch {
         out = write_le(out, outlier.value);
       }
     }
-    return payload;
+    const double step = static_cast<double>(code.step);
+    return {std::move(payload),
+            squared_error_of(fit, code) * step * step / static_cast<double>(tensor_.size),
+            code.num_coded > kMaxDependentLevels - 8};
   }
 
   TensorView tensor_;
@@ -598,8 +606,7 @@ class DependentSearch {
 
 }  // namespace
 
-std::optional<std::vector<std::uint8_t>> search_dependent(const PlanRequest& request,
-                                                          const ValueRange&) {
+std::optional<DependentPlan> search_dependent(const PlanRequest& request) {
   if (request.tensor.size < kMinSize) return std::nullopt;
   return DependentSearch(request).run();
 }

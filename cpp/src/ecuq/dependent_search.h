@@ -4,15 +4,19 @@
 #include <optional>
 #include <vector>
 
-#include "common/source.h"
 #include "ecuq/payload_plan.h"
 
 namespace docofl {
 
+struct DependentPlan {
+  std::vector<std::uint8_t> payload;
+  double mean_squared_error = 0;
+  bool is_limited = false;  // more than 128 levels would have been worth it
+};
+
 // A payload with dependent quantization for the request's budget or step (quality "best"), or
 // nothing where it would not pay or has no room: tensors of few values, steps beyond float32, and
-// budgets that take more than 128 levels. The tensor holds different values, all of `range`.
-std::optional<std::vector<std::uint8_t>> search_dependent(const PlanRequest& request,
-                                                          const ValueRange& range);
+// budgets that take far more than 128 levels. The tensor holds different values.
+std::optional<DependentPlan> search_dependent(const PlanRequest& request);
 
 }  // namespace docofl

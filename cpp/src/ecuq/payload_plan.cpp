@@ -62,6 +62,9 @@ Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
   return {range.x_min, range.x_max, static_cast<std::int32_t>(num_levels), {}};
 }
 
+// Dependent quantization is the better one up to here.
+constexpr double kMaxSureBits = 4.5;
+
 PayloadPlan finished_plan(std::vector<std::uint8_t> payload) {
   PayloadPlan plan;
   plan.finished = std::move(payload);
@@ -99,8 +102,7 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   // 2. No budget: the levels are given.
   if (options.budget == Budget::kNone) {
     if (options.quality == Quality::kBest) {
-      if (auto payload = search_dependent(request, range))
-        return finished_plan(std::move(*payload));
+      if (auto plan = search_dependent(request)) return finished_plan(std::move(plan->payload));
     }
     const Levels levels = levels_for_step(range, options.step, tensor.dtype);
     const SymbolCode code =
@@ -137,7 +139,15 @@ PayloadPlan plan_payload(const PlanRequest& request) {
     if (charged_bits <= options.bits * static_cast<double>(tensor.size)) return plan;
   }
   if (options.quality == Quality::kBest) {
-    if (auto payload = search_dependent(request, range)) return finished_plan(std::move(*payload));
+    if (auto best = search_dependent(request)) {
+      // 128 levels may be too few for many bits: then a plain grid is finer.
+      const bool is_sure = !best->is_limited && options.bits <= kMaxSureBits;
+      if (is_sure) return finished_plan(std::move(best->payload));
+      PayloadPlan fast = search_bytes(request, sample, range);
+      const double step = make_grid(fast.levels).step;
+      if (step * step / 12 < best->mean_squared_error) return fast;
+      return finished_plan(std::move(best->payload));
+    }
   }
   return search_bytes(request, sample, range);
 }

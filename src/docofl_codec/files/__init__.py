@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 
 from docofl_codec._buffers import Framework, Tensor, imported_torch
 from docofl_codec._files import replacing
+from docofl_codec.ecuq import Quality
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.files import sinks
 from docofl_codec.files.sources import NPY_NAME, NpySource, NpzSource, SafetensorsSource
@@ -192,6 +193,7 @@ def encode_file(
     target: AnyPath,
     *,
     bits: float = 2.0,
+    quality: Quality = "fast",
     flatten: bool = False,
     rules: Rules | None = None,
     key: str | None = None,
@@ -212,6 +214,7 @@ def encode_file(
             tensors,
             sinks.FileSink(file),
             bits=bits,
+            quality=quality,
             flatten=flatten,
             rules=rules,
             threads=threads,

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from docofl_codec import ecuq
 from docofl_codec._buffers import Framework, Tensor, as_blob, check_threads
 from docofl_codec.state_dict.reader import MemoryBytes, StateDictReader, choose_framework
 from docofl_codec.state_dict.report import StateDictInfo, TensorReport, compare, describe
@@ -48,6 +49,7 @@ def encode_state_dict(
     tensors: Mapping[str, Tensor],
     *,
     bits: float = 2.0,
+    quality: ecuq.Quality = "fast",
     flatten: bool = False,
     rules: Rules | None = None,
     threads: int | None = None,
@@ -68,6 +70,8 @@ def encode_state_dict(
         size``, where size counts the coordinates of all tensors, tied ones once. Where that is
         small, 128 bytes and 64 bytes a tensor, its name and 10 bytes a dimension come on top, if
         they are more than a quarter of it.
+    quality : {"fast", "best"}
+        That of :func:`docofl_codec.ecuq.encode` for the tensors that are coded.
     flatten : bool, default False
         The paper's way: all floating-point tensors as one flat vector, none of them kept.
     rules : mapping or callable, optional
@@ -103,7 +107,9 @@ def encode_state_dict(
     check_threads(threads)
     sink = MemorySink()
     source = MappingSource(tensors)
-    write_state_dict(source, sink, bits=bits, flatten=flatten, rules=rules, threads=threads)
+    write_state_dict(
+        source, sink, bits=bits, quality=quality, flatten=flatten, rules=rules, threads=threads
+    )
     return sink.getvalue()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,13 +81,11 @@ class RateModel:
     ----------
     parts : sequence of SamplePart
         In the order of their frames.
-    codec_options : mapping, optional
-        Of the codec, beside the step.
+    quality : {"fast", "best"}
+        Of what will be written.
     """
 
-    def __init__(
-        self, parts: Sequence[SamplePart], codec_options: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, parts: Sequence[SamplePart], quality: ecuq.Quality = "fast") -> None:
         numbers = {frame: k for k, frame in enumerate(dict.fromkeys(part.frame for part in parts))}
         self._sizes = np.zeros(len(numbers))
         for part in parts:
@@ -113,7 +111,7 @@ class RateModel:
         self._range = _widest_range(values, ends)
         self._overhead = np.full(len(numbers), USUAL_OVERHEAD)
         self._is_measured = False
-        self._codec_options = dict(codec_options or {})
+        self._quality = quality
 
     def find_step(self, bits: float) -> float:
         """Return the step for which the frames take about `bits` bits."""
@@ -186,7 +184,7 @@ class RateModel:
                 break
             raw = RawTensor(values, FLOAT32, values.shape, 0)
             try:
-                blob = ecuq.encode_raw(raw, step=step, threads=1, **self._codec_options)
+                blob = ecuq.encode_raw(raw, step=step, threads=1, quality=self._quality)
             except CodecError:
                 break
             frame = np.zeros(values.size, self._frame.dtype)

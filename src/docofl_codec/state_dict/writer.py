@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,9 +100,9 @@ class _Writer:
         rules: Rules | None,
         threads: int | None,
         progress: Progress | None,
-        codec_options: Mapping[str, Any],
+        quality: ecuq.Quality,
     ) -> None:
-        self._codec_options = dict(codec_options)
+        self._quality = quality
         self._source = source
         self._specs = source.specs
         self._sink = sink
@@ -309,7 +309,7 @@ class _Writer:
         ):
             values = sample_memory(self._source.load(number), count)
             parts.append(SamplePart(frame, size, np.array(values)))
-        return RateModel(parts, self._codec_options)
+        return RateModel(parts, self._quality)
 
     def _write_frames(
         self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
@@ -348,7 +348,7 @@ class _Writer:
     def _encode_memory(self, memory: Memory, options: dict[str, Any]) -> bytes:
         flat = np.ascontiguousarray(memory.flat)
         raw = RawTensor(flat, DTYPE_NAMES.index(memory.dtype), flat.shape, 0)
-        return ecuq.encode_raw(raw, threads=self._threads, **self._codec_options, **options)
+        return ecuq.encode_raw(raw, threads=self._threads, quality=self._quality, **options)
 
     def _blame(
         self, group: list[int], options: dict[str, Any], error: CodecError
@@ -380,20 +380,18 @@ def write_state_dict(
     sink: Sink,
     *,
     bits: float,
+    quality: ecuq.Quality = "fast",
     flatten: bool = False,
     rules: Rules | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-    codec_options: Mapping[str, Any] | None = None,
 ) -> Index:
-    """Write a state dict; see :func:`docofl_codec.encode_state_dict`.
-
-    `codec_options` are ECUQ's, beside budget, step and threads.
-    """
+    """Write a state dict; see :func:`docofl_codec.encode_state_dict`."""
     if isinstance(bits, bool) or not isinstance(bits, (int, float, np.integer, np.floating)):
         raise TypeError(f"bits: found {type(bits).__qualname__}, expected a number")
     if not MIN_BITS <= bits <= MAX_BITS:
         raise InvalidInputError(f"bits: found {bits}, expected a number from 0.01 to 64")
+    ecuq.check_quality(quality)
     _check_names(source.specs)
     writer = _Writer(
         source,
@@ -403,7 +401,7 @@ def write_state_dict(
         rules=rules,
         threads=threads,
         progress=progress,
-        codec_options=codec_options or {},
+        quality=quality,
     )
     return writer.run()
 
