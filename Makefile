@@ -101,6 +101,7 @@ format: $(VENV)/check-tools
 
 bench: $(VENV)/bench-tools
 	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.quality
 	$(BIN)/python -m benchmarks.compare_eden
 	$(BIN)/python -m benchmarks.framework
 	$(BIN)/python -m benchmarks.fl_overhead
