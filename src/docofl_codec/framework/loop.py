@@ -110,7 +110,7 @@ class Loop:
 
     def _optimize(self, t: int) -> None:
         taken: list[tuple[Client, Update]] = []
-        for client_id in sorted(map(int, self.server.participation.participants(t))):
+        for client_id in self._in_turn(t):
             client = self._client(client_id)
             correction = self._join(client, self.holding.get((client_id, t)))
             try:
@@ -124,6 +124,12 @@ class Loop:
             client.acknowledge(update)
             assert client.memory is not None
             self.memories[client.id] = client.memory
+
+    def _in_turn(self, t: int) -> list[int]:
+        """Return the clients of a round, grouped by anchor: an anchor is decoded once for all."""
+        clients = sorted(map(int, self.server.participation.participants(t)))
+        latest = self.server.anchors.next_id
+        return sorted(clients, key=lambda client: self.holding.get((client, t), latest))
 
     def _client(self, client_id: int) -> Client:
         server = self.server
@@ -154,7 +160,7 @@ class Loop:
             anchor_id = server.anchor(client.id, in_the_round=True).id
             correction = server.correction(server.round, client.id, anchor_id)
         if correction.anchor_id is not None:
-            client.receive_anchor(anchor_id, server.anchors.get(anchor_id).frame)
+            client.share_anchor(anchor_id, server.anchors.get(anchor_id).vector)
         return correction
 
     def _send(self, update: Update) -> bool:
