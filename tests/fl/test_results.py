@@ -74,3 +74,13 @@ def test_adaptive_budgets_save_a_sixth_of_the_downlink() -> None:
     assert mean(adaptive) >= mean(fixed) - 0.005
     assert mean(adaptive, "downlink_bytes") <= 0.85 * mean(fixed, "downlink_bytes")
     assert mean(rows["2,2,3"], "last_rho") > 3 * mean(adaptive, "last_rho")
+
+
+def test_cifar10_with_resnet_loses_as_federated_averaging_does() -> None:
+    """30 rounds of ResNet-9; a model that knows nothing has a loss of log 10 = 2.303."""
+    rows = table("cifar10")
+    for column in ("test_loss", "train_loss"):
+        losses = [mean(rows[label], column) for label in ("fedavg", "2,2,1")]
+        assert max(losses) <= 1.03 * min(losses)
+        assert max(losses) < 2.1
+    assert mean(rows["2,2,1"], "downlink_bytes") < mean(rows["fedavg"], "downlink_bytes") / 6
