@@ -43,10 +43,10 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
             ("rho", ("--quick",)),
             ("correction", ()),
             ("adaptive", ("--seeds", "3")),
-            ("ef21", ("--rounds", "100")),
+            ("ef21", ("--quick",)),
             ("kv", ("--rounds", "150")),
-            ("bw", ("--quick",)),
-            ("bc", ("--quick",)),
+            ("bw", ("--rounds", "60")),
+            ("bc", ("--rounds", "60")),
         )
     },
 }
