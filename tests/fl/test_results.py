@@ -84,3 +84,14 @@ def test_cifar10_with_resnet_loses_as_federated_averaging_does() -> None:
         assert max(losses) <= 1.03 * min(losses)
         assert max(losses) < 2.1
     assert mean(rows["2,2,1"], "downlink_bytes") < mean(rows["fedavg"], "downlink_bytes") / 6
+
+
+@pytest.mark.parametrize(("task", "guess"), [("amazon", 0.5)])
+def test_texts_keep_up_with_federated_averaging(task: str, guess: float) -> None:
+    """After the same rounds, for the last evaluation and for the mean of the last four."""
+    rows = table(task)
+    for column in ("last_accuracy", "final_accuracy"):
+        fedavg = mean(rows["fedavg"], column)
+        assert fedavg > 1.3 * guess
+        for label in ("4,4,4", "6,6,2"):
+            assert mean(rows[label], column) >= fedavg - 0.015
