@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
             ("correction", ()),
             ("adaptive", ("--seeds", "3")),
             ("ef21", ("--quick",)),
-            ("kv", ("--rounds", "150")),
+            ("kv", ("--quick",)),
             ("bw", ("--rounds", "60")),
             ("bc", ("--rounds", "60")),
         )

@@ -86,7 +86,7 @@ def test_cifar10_with_resnet_loses_as_federated_averaging_does() -> None:
     assert mean(rows["2,2,1"], "downlink_bytes") < mean(rows["fedavg"], "downlink_bytes") / 6
 
 
-@pytest.mark.parametrize(("task", "guess"), [("amazon", 0.5)])
+@pytest.mark.parametrize(("task", "guess"), [("amazon", 0.5), ("shakespeare", 0.19)])
 def test_texts_keep_up_with_federated_averaging(task: str, guess: float) -> None:
     """After the same rounds, for the last evaluation and for the mean of the last four."""
     rows = table(task)
