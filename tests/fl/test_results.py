@@ -67,6 +67,15 @@ def test_rho_falls_with_the_anchors_budget() -> None:
     assert ratios[3] == pytest.approx(1, abs=0.02)
 
 
+def test_rare_and_old_anchors_hurt_small_corrections() -> None:
+    """Large K V: five points and more at half a bit a coordinate, next to nothing at two bits."""
+    rows = table("kv")
+    accuracies = [mean(rows[f"{kv} 2,0.5,3"]) for kv in ("K=10 V=3", "K=50 V=3", "K=50 V=10")]
+    assert all(more > less for more, less in pairwise(accuracies))
+    assert accuracies[2] <= accuracies[0] - 0.05
+    assert mean(rows["K=50 V=10 2,2,3"]) >= mean(rows["K=10 V=3 2,2,3"]) - 0.015
+
+
 def test_adaptive_budgets_save_a_sixth_of_the_downlink() -> None:
     rows = table("adaptive")
     assert all({row["seed"] for row in found} == SEEDS for found in rows.values())
