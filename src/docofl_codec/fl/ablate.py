@@ -162,6 +162,7 @@ def _measured(run: Run) -> dict[str, Any]:
         "rounds": len(run.metrics),
         "diverged": int(run.diverged),
         "final_accuracy": _mean(last),
+        "last_accuracy": _mean(last[-1:]),
         "final_train_accuracy": _mean(train),
         "estimation_error": _median(run.series("estimation_error")[-100:]),
         "rho": _median(run.series("rho")[RHO_ROUNDS]),
