@@ -76,6 +76,18 @@ def test_rare_and_old_anchors_hurt_small_corrections() -> None:
     assert mean(rows["K=50 V=10 2,2,3"]) >= mean(rows["K=10 V=3 2,2,3"]) - 0.015
 
 
+def test_error_feedback_needs_three_bits_of_the_weights_or_an_anchor_and_one() -> None:
+    """EF21-PP at round 80: one and two bits of the weights fall behind, as in the appendix."""
+    rows = table("ef21")
+    last = {label: mean(found, "last_accuracy") for label, found in rows.items()}
+    assert last["EDEN, 1 bit"] < last["EDEN, 2 bits"] < last["EDEN, 3 bits"]
+    assert last["EDEN, 2 bits"] <= last["exact"] - 0.02
+    for label in ("EDEN, 3 bits", "DoCoFL (2,1)"):
+        assert abs(last[label] - last["exact"]) <= 0.01
+    online = {label: mean(found, "online_bytes") for label, found in rows.items()}
+    assert online["EDEN, 3 bits"] > 2.5 * online["DoCoFL (2,1)"]
+
+
 def test_adaptive_budgets_save_a_sixth_of_the_downlink() -> None:
     rows = table("adaptive")
     assert all({row["seed"] for row in found} == SEEDS for found in rows.values())
