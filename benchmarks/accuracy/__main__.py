@@ -16,7 +16,12 @@ from docofl_codec.cli import main as docofl
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
-# The command of each table; its folder of runs and the name of the file that it writes there.
+# Options of tasks whose rounds take long on two cores: fewer rounds or clients than the paper's.
+SHAKESPEARE = ("--rounds", "20", "--per-round", "5", "--eval-every", "5")
+AMAZON = ("--rounds", "50")
+CIFAR10 = ("--rounds", "30", "--client-lr", "0.01", "--eval-every", "10")
+
+# The command of each table and the name of the file that it writes into its folder of runs.
 COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "emnist": (("compare", "emnist", "--rounds", "600", "--seeds", "3"), "table.csv"),
     "emnist-direct": (
@@ -24,34 +29,48 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
         "table.csv",
     ),
     "shakespeare": (
-        ("compare", "shakespeare", "--seeds", "2", "--codecs", "fedavg", "4,4,4", "6,6,2"),
+        ("compare", "shakespeare", *SHAKESPEARE, "--codecs", "fedavg", "4,4,4", "6,6,2"),
         "table.csv",
     ),
     "amazon": (
-        ("compare", "amazon", "--seeds", "2", "--codecs", "fedavg", "4,4,4", "6,6,2"),
+        ("compare", "amazon", *AMAZON, "--codecs", "fedavg", "4,4,4", "6,6,2"),
         "table.csv",
     ),
-    "cifar10": (
-        ("compare", "cifar10", "--rounds", "30", "--codecs", "fedavg", "2,2,1", "2,0.5,1"),
-        "table.csv",
-    ),
-    "rho": (("ablate", "rho", "emnist", "--quick"), "rho.csv"),
+    "cifar10": (("compare", "cifar10", *CIFAR10, "--codecs", "fedavg", "2,2,1"), "table.csv"),
     **{
-        study: (("ablate", study, "emnist", "--seeds", seeds), f"{study}.csv")
-        for study, seeds in (
-            ("correction", "1"),
-            ("adaptive", "3"),
-            ("ef21", "1"),
-            ("kv", "1"),
-            ("bw", "1"),
-            ("bc", "1"),
+        study: (("ablate", study, "emnist", *options), f"{study}.csv")
+        for study, options in (
+            ("rho", ("--quick",)),
+            ("correction", ()),
+            ("adaptive", ("--seeds", "3")),
+            ("ef21", ("--quick",)),
+            ("kv", ("--quick",)),
+            ("bw", ("--rounds", "60")),
+            ("bc", ("--rounds", "60")),
         )
     },
 }
 
+# Of the curves of a table's runs, those that are kept beside it.
+CURVES: dict[str, Sequence[str]] = {
+    "emnist": (
+        "accuracy-downlink",
+        "accuracy-online",
+        "accuracy-rounds",
+        "estimation-error",
+        "rho",
+        "train-validation",
+    ),
+    "shakespeare": ("accuracy-rounds",),
+    "amazon": ("accuracy-rounds",),
+    "cifar10": ("loss",),
+    "kv": ("accuracy-rounds",),
+    "ef21": ("accuracy-rounds",),
+}
+
 
 def do(name: str, runs: Path) -> None:
-    """Do the runs of a table, copy the table and draw the curves."""
+    """Do the runs of a table, draw their curves, copy the table and some of the curves."""
     command, table = COMMANDS[name]
     out = runs if command[0] == "ablate" else runs / name
     if docofl([*command, "--out", str(out)]) != 0:
@@ -61,6 +80,10 @@ def do(name: str, runs: Path) -> None:
     shutil.copyfile(folder / table, RESULTS / f"{name}.csv")
     run_folders = sorted(str(path.parent) for path in folder.glob("*/metrics.jsonl"))
     docofl(["report", *run_folders, "--out", str(folder / "report"), "--title", name])
+    task = command[2 if command[0] == "ablate" else 1]
+    for curve in CURVES.get(name, ()):
+        drawn = folder / "report" / f"{task}-{curve}.png"
+        shutil.copyfile(drawn, RESULTS / f"{name}-{curve}.png")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -47,6 +47,8 @@ FLOAT32 = DTYPE_NAMES.index("float32")
 FLAG_TORCH = 0x01
 MAX_THREADS = 1024
 
+_FLOAT32_DTYPE = np.dtype(np.float32)
+
 
 @dataclass(frozen=True)
 class RawTensor:
@@ -74,15 +76,20 @@ def _dtype_id(name: str) -> int:
     return DTYPE_NAMES.index(name)
 
 
+def _name_of(dtype: np.dtype[Any]) -> str:
+    """Return ``dtype.name``, which NumPy puts together anew each time, of float32 at once."""
+    return "float32" if dtype == _FLOAT32_DTYPE else dtype.name
+
+
 def _as_memory(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """View an array of ml_dtypes' bfloat16, which has no buffer format, as plain integers."""
-    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+    return array.view(np.uint16) if _name_of(array.dtype) == "bfloat16" else array
 
 
 def _raw_from_numpy(array: npt.NDArray[Any]) -> RawTensor:
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError("tensor: found a masked array, expected a plain one (fill it first)")
-    dtype = _dtype_id(array.dtype.name)
+    dtype = _dtype_id(_name_of(array.dtype))
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if not (array.flags.c_contiguous and array.flags.aligned):
@@ -170,7 +177,7 @@ def output_buffer(out: Tensor, shape: tuple[int, ...], dtype: int) -> tuple[npt.
     if isinstance(out, np.ndarray):
         good = out.flags.c_contiguous and out.flags.aligned and out.dtype.isnative
         good = good and out.flags.writeable
-        name, out_shape = out.dtype.name, out.shape
+        name, out_shape = _name_of(out.dtype), out.shape
     elif _is_torch_tensor(out):
         good = (
             out.device.type == "cpu"

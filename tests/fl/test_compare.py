@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -36,6 +37,12 @@ def test_a_comparison(tmp_path: Path) -> None:
     assert seen[-1] == (24, 24)
     with (tmp_path / "table.csv").open() as file:
         table = list(csv.DictReader(file))
+    text = (tmp_path / "2-2-3-s1" / "metrics.jsonl").read_text(encoding="utf-8")
+    metrics = [json.loads(line) for line in text.splitlines()]
+    assert float(table[3]["last_accuracy"]) == pytest.approx(metrics[5]["test_accuracy"], abs=1e-5)
+    assert float(table[3]["test_loss"]) == pytest.approx(metrics[5]["test_loss"], abs=1e-5)
+    losses = [entry["train_loss"] for entry in metrics]
+    assert float(table[3]["train_loss"]) == pytest.approx(sum(losses) / 6, abs=1e-5)
     assert [(line["label"], line["seed"]) for line in table] == [
         ("fedavg", "0"),
         ("fedavg", "1"),

@@ -305,3 +305,13 @@ def test_a_peak_does_not_spread_on_a_logarithmic_axis(tmp_path: Path) -> None:
     _, y = drawn_lines([run], "rho")["x"]
     raw = run.series("rho")
     assert y[298] == pytest.approx(np.exp(np.log(raw[293:304]).mean()))
+
+
+def test_ticks_of_rounds_are_whole_numbers(tmp_path: Path) -> None:
+    metrics = make_metrics(30, eval_every=10)
+    run = read_run(write_run(tmp_path / "a", metrics, codec="2,2,3"))
+    figures = {curves.name: figure for curves, figure in draw_all(group_runs([run])["emnist"], "")}
+    for axis in figures["loss"].axes[:2]:
+        ticks = axis.get_xticks()
+        assert len(ticks) > 2
+        assert np.array_equal(ticks, np.round(ticks))

@@ -67,6 +67,27 @@ def test_rho_falls_with_the_anchors_budget() -> None:
     assert ratios[3] == pytest.approx(1, abs=0.02)
 
 
+def test_rare_and_old_anchors_hurt_small_corrections() -> None:
+    """Large K V: five points and more at half a bit a coordinate, next to nothing at two bits."""
+    rows = table("kv")
+    accuracies = [mean(rows[f"{kv} 2,0.5,3"]) for kv in ("K=10 V=3", "K=50 V=3", "K=50 V=10")]
+    assert all(more > less for more, less in pairwise(accuracies))
+    assert accuracies[2] <= accuracies[0] - 0.05
+    assert mean(rows["K=50 V=10 2,2,3"]) >= mean(rows["K=10 V=3 2,2,3"]) - 0.015
+
+
+def test_error_feedback_needs_three_bits_of_the_weights_or_an_anchor_and_one() -> None:
+    """EF21-PP at round 80: one and two bits of the weights fall behind, as in the appendix."""
+    rows = table("ef21")
+    last = {label: mean(found, "last_accuracy") for label, found in rows.items()}
+    assert last["EDEN, 1 bit"] < last["EDEN, 2 bits"] < last["EDEN, 3 bits"]
+    assert last["EDEN, 2 bits"] <= last["exact"] - 0.02
+    for label in ("EDEN, 3 bits", "DoCoFL (2,1)"):
+        assert abs(last[label] - last["exact"]) <= 0.01
+    online = {label: mean(found, "online_bytes") for label, found in rows.items()}
+    assert online["EDEN, 3 bits"] > 2.5 * online["DoCoFL (2,1)"]
+
+
 def test_adaptive_budgets_save_a_sixth_of_the_downlink() -> None:
     rows = table("adaptive")
     assert all({row["seed"] for row in found} == SEEDS for found in rows.values())
@@ -74,3 +95,24 @@ def test_adaptive_budgets_save_a_sixth_of_the_downlink() -> None:
     assert mean(adaptive) >= mean(fixed) - 0.005
     assert mean(adaptive, "downlink_bytes") <= 0.85 * mean(fixed, "downlink_bytes")
     assert mean(rows["2,2,3"], "last_rho") > 3 * mean(adaptive, "last_rho")
+
+
+def test_cifar10_with_resnet_loses_as_federated_averaging_does() -> None:
+    """30 rounds of ResNet-9; a model that knows nothing has a loss of log 10 = 2.303."""
+    rows = table("cifar10")
+    for column in ("test_loss", "train_loss"):
+        losses = [mean(rows[label], column) for label in ("fedavg", "2,2,1")]
+        assert max(losses) <= 1.03 * min(losses)
+        assert max(losses) < 2.1
+    assert mean(rows["2,2,1"], "downlink_bytes") < mean(rows["fedavg"], "downlink_bytes") / 6
+
+
+@pytest.mark.parametrize(("task", "guess"), [("amazon", 0.5), ("shakespeare", 0.19)])
+def test_texts_keep_up_with_federated_averaging(task: str, guess: float) -> None:
+    """After the same rounds, for the last evaluation and for the mean of the last four."""
+    rows = table(task)
+    for column in ("last_accuracy", "final_accuracy"):
+        fedavg = mean(rows["fedavg"], column)
+        assert fedavg > 1.3 * guess
+        for label in ("4,4,4", "6,6,2"):
+            assert mean(rows[label], column) >= fedavg - 0.015

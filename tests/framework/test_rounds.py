@@ -129,6 +129,24 @@ def test_corrections_are_independent_or_shared() -> None:
         assert len(frames) == (1 if shared else 4)
 
 
+def test_an_anchor_is_decoded_once_a_round() -> None:
+    """Clients of one process that hold the same anchor share what it decodes to."""
+    decoded: list[bytes] = []
+
+    class Counting(Ecuq):
+        def decode(self, blob: bytes, *, out: Any = None) -> Any:
+            decoded.append(blob)
+            return super().decode(blob, out=out)
+
+    process = UniformParticipation(50, 30, lead=(1, 20))
+    server = Server(np.ones(SIZE), process, anchor_codec=Counting(bits=2), deploy_every=10)
+    loop = Loop(server, gradient_step)
+    for _ in range(25):
+        decoded.clear()
+        loop.step()
+        assert len(decoded) == len(set(decoded))
+
+
 def test_same_seed_gives_the_same_run() -> None:
     weights = []
     for seed in (1, 1, 2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ PAPER: Mapping[str, Sequence[str]] = {
     "shakespeare": ("4,4,4", "2,2,4"),
 }
 LAST_EVALUATIONS = 4
+LAST_ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,12 @@ class Row:
         The configuration's.
     seeds : tuple of int
         Of its runs.
-    best, final : tuple of float
-        Test accuracies by seed; the final one is the mean of the last four evaluations.
+    best, final, last : tuple of float
+        Test accuracies by seed; the final one is the mean of the last four evaluations, the last
+        one that of the last evaluation alone.
+    test_loss, train_loss : tuple of float
+        By seed: of the last evaluation, and the clients' mean in the last ten rounds. NaN where
+        there is none.
     online_bytes, downlink_bytes, uplink_bytes : float
         Means over seeds: in rounds, in all, and updates.
     float32_bytes, float32_uplink_bytes : float
@@ -54,6 +60,9 @@ class Row:
     seeds: tuple[int, ...]
     best: tuple[float, ...]
     final: tuple[float, ...]
+    last: tuple[float, ...]
+    test_loss: tuple[float, ...]
+    train_loss: tuple[float, ...]
     online_bytes: float
     downlink_bytes: float
     uplink_bytes: float
@@ -127,11 +136,13 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = ["online_bytes", "downlink_bytes", "uplink_bytes", "float32_bytes", "diverged"]
-    writer.writerow(["label", "seed", "best_accuracy", "final_accuracy", *names])
+    accuracies = ["best_accuracy", "final_accuracy", "last_accuracy"]
+    writer.writerow(["label", "seed", *accuracies, "test_loss", "train_loss", *names])
     for row in rows:
-        for seed, best, final in zip(row.seeds, row.best, row.final, strict=True):
-            numbers = [round(getattr(row, name)) for name in names]
-            writer.writerow([row.label, seed, f"{best:.5f}", f"{final:.5f}", *numbers])
+        by_seed = zip(row.best, row.final, row.last, row.test_loss, row.train_loss, strict=True)
+        for seed, measured in zip(row.seeds, by_seed, strict=True):
+            sizes = [round(getattr(row, name)) for name in names]
+            writer.writerow([row.label, seed, *(f"{value:.5f}" for value in measured), *sizes])
     path.write_text(text.getvalue(), encoding="utf-8")
 
 
@@ -141,6 +152,9 @@ def _row(label: str, runs: Sequence[Run]) -> Row:
         seeds=tuple(run.seed or 0 for run in runs),
         best=tuple(float(run.accuracies.max(initial=0.0)) for run in runs),
         final=tuple(_final(run) for run in runs),
+        last=tuple(float(run.accuracies[-1]) if run.accuracies.size else 0.0 for run in runs),
+        test_loss=tuple(_mean_of_last(run, "test_loss", 1) for run in runs),
+        train_loss=tuple(_mean_of_last(run, "train_loss", LAST_ROUNDS) for run in runs),
         online_bytes=float(np.mean([run.online_bytes[-1] for run in runs])),
         downlink_bytes=float(np.mean([run.downlink_bytes[-1] for run in runs])),
         uplink_bytes=float(np.mean([run.uplink_bytes[-1] for run in runs])),
@@ -153,6 +167,12 @@ def _row(label: str, runs: Sequence[Run]) -> Row:
 def _final(run: Run) -> float:
     last = run.accuracies[-LAST_EVALUATIONS:]
     return float(last.mean()) if last.size else 0.0
+
+
+def _mean_of_last(run: Run, name: str, count: int) -> float:
+    known = run.series(name)
+    known = known[~np.isnan(known)][-count:]
+    return float(known.mean()) if known.size else math.nan
 
 
 def _folder(label: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from docofl_codec.codec import Codec
 from docofl_codec.errors import InvalidInputError
-from docofl_codec.framework.vectors import Vector, as_vector, squared_norm
+from docofl_codec.framework.vectors import Vector, as_vector, is_finite, squared_norm
 
 __all__ = ["Aggregator", "aggregator_for", "decoded_update"]
 
@@ -58,7 +57,7 @@ class DecodingAggregator:
                 update = np.multiply(update, np.float32(weight), out=scratch)
             if self._sum is not None:
                 update = np.add(self._sum, update, out=scratch)
-        if not math.isfinite(squared_norm(update)):
+        if not is_finite(update):
             raise InvalidInputError("update: found values that are too large to be added up")
         self._sum = update
         self._weight += weight

@@ -77,6 +77,14 @@ class Client:
         self._anchor = as_vector(self.anchor_codec.decode(frame), what="anchor")
         self.anchor_id = anchor_id
 
+    def share_anchor(self, anchor_id: int, vector: Vector) -> None:
+        """Keep an anchor that was decoded and checked already, for clients of one process.
+
+        It is not copied, nor written to.
+        """
+        self._anchor = vector
+        self.anchor_id = anchor_id
+
     # --- participation round t -----------------------------------------------------------------
 
     def estimate(self, correction: Correction) -> Vector:

@@ -109,7 +109,7 @@ class Loop:
 
     def _optimize(self, t: int) -> None:
         taken: list[tuple[Client, Update]] = []
-        for client_id in sorted(map(int, self.server.participation.participants(t))):
+        for client_id in self._in_turn(t):
             client = self._client(client_id)
             correction = self._join(client, self.holding.get((client_id, t)))
             try:
@@ -123,6 +123,12 @@ class Loop:
             client.acknowledge(update)
             assert client.memory is not None
             self.memories[client.id] = client.memory
+
+    def _in_turn(self, t: int) -> list[int]:
+        """Return the clients of a round, grouped by anchor: an anchor is decoded once for all."""
+        clients = sorted(map(int, self.server.participation.participants(t)))
+        latest = self.server.anchors.next_id
+        return sorted(clients, key=lambda client: self.holding.get((client, t), latest))
 
     def _client(self, client_id: int) -> Client:
         server = self.server
@@ -145,7 +151,7 @@ class Loop:
         correction, anchor = self.server.join(client.id, anchor_id)
         if correction.anchor_id is not None:
             anchor = anchor or self.server.anchors.get(correction.anchor_id)
-            client.receive_anchor(anchor.id, anchor.frame)
+            client.share_anchor(anchor.id, anchor.vector)
         return correction
 
     def _send(self, update: Update) -> bool:

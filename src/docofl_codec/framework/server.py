@@ -45,7 +45,13 @@ from docofl_codec.framework.messages import Correction, Notification, Update
 from docofl_codec.framework.optimizers import SGD, ServerOptimizer
 from docofl_codec.framework.participation import ParticipationProcess, notified_at
 from docofl_codec.framework.seeds import derive_seed
-from docofl_codec.framework.vectors import Vector, as_vector, squared_distance, squared_norm
+from docofl_codec.framework.vectors import (
+    Vector,
+    as_vector,
+    is_finite,
+    squared_distance,
+    squared_norm,
+)
 
 __all__ = ["Aggregation", "Downlink", "Outcome", "RoundReport", "Server"]
 
@@ -680,7 +686,7 @@ class Server:
         before = self.weights.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             self.optimizer.step(self.weights, update)
-        if not math.isfinite(squared_norm(self.weights)):
+        if not is_finite(self.weights):
             self.weights[:] = before
             self._diverge("the mean update")
 

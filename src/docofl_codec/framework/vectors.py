@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from docofl_codec.errors import InvalidInputError
 
-__all__ = ["Vector", "as_vector", "slices", "squared_distance", "squared_norm"]
+__all__ = ["Vector", "as_vector", "is_finite", "slices", "squared_distance", "squared_norm"]
 
 Vector = npt.NDArray[np.float32]
 
@@ -50,9 +50,14 @@ def as_vector(values: Any, *, size: int | None = None, what: str = "vector") -> 
         raise TypeError(f"{what}: found {values.dtype}, expected numbers ({error})") from None
     if size is not None and vector.size != size:
         raise InvalidInputError(f"{what}: found {vector.size} values, expected {size}")
-    if not all(np.isfinite(vector[part]).all() for part in slices(vector.size, _CHECKED)):
+    if not is_finite(vector):
         raise InvalidInputError(f"{what}: found values that are not finite, expected none")
     return vector
+
+
+def is_finite(vector: Vector) -> bool:
+    """Tell whether every value is finite."""
+    return all(np.isfinite(vector[part]).all() for part in slices(vector.size, _CHECKED))
 
 
 def slices(size: int, step: int = _SLICE) -> Iterator[slice]:

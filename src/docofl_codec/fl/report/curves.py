@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import (
     FuncFormatter,
     LogLocator,
+    MaxNLocator,
     MultipleLocator,
     NullFormatter,
     PercentFormatter,
@@ -323,6 +324,8 @@ def _running_ratio(values: Series) -> Series:
 def _dress(panel: Panel, axis: Axes, x: Series, y: Series) -> None:
     """Set labels, scales and ticks for the given values."""
     x_label, y_label = panel.x_label, panel.y_label
+    if panel.x is _rounds:
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     if panel.level is not None:
         axis.axhline(panel.level, color="#606060", linewidth=1, linestyle=(0, (2, 2)))
     if panel.x_log and x.max() > LOG_FROM * x.min():
