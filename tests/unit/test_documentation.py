@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import doctest
 import importlib
 import inspect
@@ -80,6 +81,27 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_readme_has_an_example() -> None:
     assert any("ecuq.encode" in block for block in python_blocks(README))
+
+
+def test_readme_compares_as_measured() -> None:
+    """The README's table of codecs has the figures of benchmarks/figures, at 2 bits."""
+    measured: dict[tuple[str, str], tuple[float, float]] = {}
+    for name in ("sparsification", "gradient"):
+        with (ROOT / "benchmarks" / "figures" / f"{name}.csv").open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if row["budget"] == "2":
+                    figures = float(row["nmse"]), 1000 * float(row["encode_seconds_least"])
+                    measured[row["codec"], row["panel"]] = figures
+    rows = re.findall(
+        r"^\| (.+?) \| (\S+) \| (\S+) \| (\S+) ms \|", README.read_text("utf-8"), re.MULTILINE
+    )
+    assert len(rows) == 8
+    for codec, lstm, lognormal, milliseconds in rows:
+        nmse, encode = measured[codec, "lognormal"]
+        assert float(lognormal) == pytest.approx(nmse, rel=0.01)
+        assert float(milliseconds) == pytest.approx(encode, rel=0.03)
+        if lstm != "–":
+            assert float(lstm) == pytest.approx(measured[codec, "lstm"][0], rel=0.01)
 
 
 @pytest.mark.parametrize(
