@@ -1,6 +1,6 @@
 # One way to do each common thing. Every target sets up what it needs, in .venv and build/.
 .DEFAULT_GOAL := help
-.PHONY: help demo flower-demo test test-cpp test-python test-integration check format bench accuracy figures golden clean
+.PHONY: help demo flower-demo test test-cpp test-python test-integration check format bench accuracy figures golden docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -20,6 +20,7 @@ help:
 	@echo "make accuracy the committed accuracy tables again: hours, needs DOCOFL_DATA"
 	@echo "make bench   speed and size against the peers, and the targets"
 	@echo "make figures the paper's comparisons of compressors, as CSV and PNG (half an hour)"
+	@echo "make docs    the documentation as HTML in build/docs; warnings are errors"
 	@echo "make golden  regenerate the golden frames (only with a change of the format or encoder)"
 
 # --- set-up --------------------------------------------------------------------------------------
@@ -57,6 +58,10 @@ $(VENV)/integration-tools: $(VENV)/test-tools
 
 $(VENV)/check-tools: $(VENV)/integration-tools $(VENV)/demo-tools
 	$(PIP) mypy ruff clang-format clang-tidy
+	touch $@
+
+$(VENV)/docs-tools: $(VENV)/package
+	$(PIP) "$$(echo build/wheel/*.whl)[docs]"
 	touch $@
 
 $(VENV)/bench-tools: $(VENV)/test-tools
@@ -117,6 +122,10 @@ figures: $(VENV)/test-tools
 
 golden: $(VENV)/test-tools
 	$(BIN)/python -m tests.golden.make_golden
+
+# No cached pages: an interface may change while its page does not.
+docs: $(VENV)/docs-tools
+	$(BIN)/sphinx-build -q -E -W --keep-going -b html docs build/docs
 
 clean:
 	rm -rf build $(VENV)

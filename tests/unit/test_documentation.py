@@ -1,9 +1,11 @@
-"""Examples in docstrings and in Markdown run."""
+"""Examples in docstrings and in Markdown run, links lead somewhere, the reference is complete."""
 
 from __future__ import annotations
 
+import csv
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 from pathlib import Path
@@ -24,6 +26,9 @@ MODULES = [
 ]
 README = ROOT / "README.md"
 INTEGRATION_PAGES = [ROOT / "docs" / "guides" / name for name in ("ddp.md", "flower.md", "zarr.md")]
+API = ROOT / "docs" / "api"
+CODE_BLOCK = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+RELATIVE_LINK = re.compile(r"\]\((?!https?://|#)([^)\s#]+)")
 PYTHON_BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -76,3 +81,64 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_readme_has_an_example() -> None:
     assert any("ecuq.encode" in block for block in python_blocks(README))
+
+
+def test_readme_compares_as_measured() -> None:
+    """The README's table of codecs has the figures of benchmarks/figures, at 2 bits."""
+    measured: dict[tuple[str, str], tuple[float, float]] = {}
+    for name in ("sparsification", "gradient"):
+        with (ROOT / "benchmarks" / "figures" / f"{name}.csv").open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if row["budget"] == "2":
+                    figures = float(row["nmse"]), 1000 * float(row["encode_seconds_least"])
+                    measured[row["codec"], row["panel"]] = figures
+    rows = re.findall(
+        r"^\| (.+?) \| (\S+) \| (\S+) \| (\S+) ms \|", README.read_text("utf-8"), re.MULTILINE
+    )
+    assert len(rows) == 8
+    for codec, lstm, lognormal, milliseconds in rows:
+        nmse, encode = measured[codec, "lognormal"]
+        assert float(lognormal) == pytest.approx(nmse, rel=0.01)
+        assert float(milliseconds) == pytest.approx(encode, rel=0.03)
+        if lstm != "–":
+            assert float(lstm) == pytest.approx(measured[codec, "lstm"][0], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_links(page: Path) -> None:
+    """Relative links lead to something in the repository, as the forge shows it."""
+    text = CODE_BLOCK.sub("", page.read_text(encoding="utf-8"))
+    dead = [link for link in RELATIVE_LINK.findall(text) if not (page.parent / link).exists()]
+    assert dead == []
+
+
+@pytest.mark.parametrize(
+    ("module", "page"),
+    [
+        ("docofl_codec", "codecs"),
+        ("docofl_codec.ecuq", "codecs"),
+        ("docofl_codec.eden", "codecs"),
+        ("docofl_codec.framework", "framework"),
+    ],
+)
+def test_reference_is_complete(module: str, page: str) -> None:
+    """Pages that list members by hand have all that are no constants, modules or types."""
+    text = (API / f"{page}.md").read_text(encoding="utf-8")
+    if module == "docofl_codec":  # the rest of its names
+        text += "".join(
+            f"autofunction:: {name}\n"
+            for other in ("errors", "state_dict")
+            for name in importlib.import_module(f"docofl_codec.{other}").__all__
+        )
+    public = importlib.import_module(module)
+    missing = [
+        name
+        for name in public.__all__
+        if inspect.isroutine(value := getattr(public, name)) or inspect.isclass(value)
+        if not re.search(rf"(::|members:.*\W) ?{name}\b", text)
+    ]
+    assert missing == []
