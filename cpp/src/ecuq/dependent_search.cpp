@@ -192,7 +192,7 @@ class Fitter {
         const float u = std::min<float>(
             2 * kFarthest, std::max<float>(-2 * kFarthest, (values[i] - origin) * inverse_step));
         indices[begin + i] = static_cast<std::int16_t>(std::floor((u < 0 ? u : u + 1) * 0.5f));
-        ++histogram[static_cast<std::size_t>(indices[begin + i] + kFarthest)];
+        ++histogram[std::size_t(kFarthest) + static_cast<std::size_t>(indices[begin + i])];
       }
     }
     choose_window(histogram, kFarthest, &model);

@@ -62,6 +62,7 @@ class Grouping {
     const std::vector<std::uint8_t> none(segments.size(), 0);
     const Bits all = ideal_bits(total_counts(segments, none, 0, alphabet), alphabet);
     std::vector<float> costs;
+    costs.reserve(segments.size());
     for (const SegmentCounts& segment : segments) costs.push_back(cost_of(segment, all, alphabet));
     std::iota(order_.begin(), order_.end(), std::size_t(0));
     std::stable_sort(order_.begin(), order_.end(),
@@ -83,6 +84,7 @@ class Grouping {
  private:
   void choose_again(std::size_t num_tables, LocalTables* result) const {
     std::vector<Bits> bits;
+    bits.reserve(num_tables);
     for (std::size_t t = 0; t < num_tables; ++t) {
       bits.push_back(ideal_bits(
           total_counts(segments_, result->choices, static_cast<std::uint8_t>(t), alphabet_),

@@ -66,15 +66,13 @@ struct KernelGrid {
 }  // namespace
 
 float TrellisModel::low() const {
-  return std::min(std::min(places[0][0], places[1][0]),
-                  std::min(places[0][num_coded - 1], places[1][num_coded - 1])) -
-         kMaxBeyond;
+  const unsigned last = num_coded - 1;
+  return std::min({places[0][0], places[1][0], places[0][last], places[1][last]}) - kMaxBeyond;
 }
 
 float TrellisModel::high() const {
-  return std::max(std::max(places[0][0], places[1][0]),
-                  std::max(places[0][num_coded - 1], places[1][num_coded - 1])) +
-         kMaxBeyond;
+  const unsigned last = num_coded - 1;
+  return std::max({places[0][0], places[1][0], places[0][last], places[1][last]}) + kMaxBeyond;
 }
 
 void run_trellis(const TrellisModel& model, const TensorView& tensor, std::size_t begin,

@@ -182,13 +182,13 @@ RansDecoder::RansDecoder(const std::vector<RansFrequencies>& tables,
   }
 }
 
-bool RansDecoder::decode(const RansLayout& layout, ByteView bytes, std::size_t count,
+bool RansDecoder::decode(const RansLayout& layout, ByteView stream, std::size_t count,
                          std::uint8_t* symbols) const {
-  if (bytes.size < 4 * std::size_t(layout.lanes)) return false;
-  RansStream stream{bytes.data, bytes.data + bytes.size, {}};
-  for (unsigned k = 0; k < layout.lanes; ++k, stream.next += 4) {
-    stream.states[k] = load_le<std::uint32_t>(stream.next);
-    if (stream.states[k] < kLowest) return false;
+  if (stream.size < 4 * std::size_t(layout.lanes)) return false;
+  RansStream rest{stream.data, stream.data + stream.size, {}};
+  for (unsigned k = 0; k < layout.lanes; ++k, rest.next += 4) {
+    rest.states[k] = load_le<std::uint32_t>(rest.next);
+    if (rest.states[k] < kLowest) return false;
   }
   std::size_t lane = 0;
   for (std::size_t begin = 0; begin < count; begin += layout.segment) {
@@ -196,22 +196,22 @@ bool RansDecoder::decode(const RansLayout& layout, ByteView bytes, std::size_t c
     const std::size_t end = std::min(count, begin + layout.segment);
     std::size_t i = begin;
     if (layout.lanes == kRansLanes) {
-      i += kernels().rans_decode(entries, &stream, end - begin, symbols + begin);
+      i += kernels().rans_decode(entries, &rest, end - begin, symbols + begin);
     }
     for (; i < end; ++i, lane = lane + 1 == layout.lanes ? 0 : lane + 1) {
-      const std::uint32_t entry = entries[stream.states[lane] & (kRansTotal - 1)];
-      std::uint32_t state = rans_next(entry, stream.states[lane]);
+      const std::uint32_t entry = entries[rest.states[lane] & (kRansTotal - 1)];
+      std::uint32_t state = rans_next(entry, rest.states[lane]);
       if (state < kLowest) {
-        if (stream.end - stream.next < 2) return false;
-        state = state << 16 | load_le<std::uint16_t>(stream.next);
-        stream.next += 2;
+        if (rest.end - rest.next < 2) return false;
+        state = state << 16 | load_le<std::uint16_t>(rest.next);
+        rest.next += 2;
       }
-      stream.states[lane] = state;
+      rest.states[lane] = state;
       symbols[i] = static_cast<std::uint8_t>(entry >> kRansNameShift);
     }
   }
-  if (stream.next != stream.end) return false;
-  return std::all_of(stream.states, stream.states + layout.lanes,
+  if (rest.next != rest.end) return false;
+  return std::all_of(rest.states, rest.states + layout.lanes,
                      [](std::uint32_t state) { return state == kLowest; });
 }
 

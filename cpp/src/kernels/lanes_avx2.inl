@@ -221,10 +221,10 @@ inline __m256i split_pairs(const std::uint8_t* pairs) {
 template <int kRows>
 struct ByteTable {
   explicit ByteTable(const float* table) {
-    for (int row = 0; row < kRows; ++row) {
+    for (std::size_t row = 0; row < kRows; ++row) {
       for (std::size_t k = 0; k < 4; ++k) {
         alignas(16) std::uint8_t bytes[16];
-        for (int i = 0; i < 16; ++i) {
+        for (std::size_t i = 0; i < 16; ++i) {
           std::uint32_t bits;
           __builtin_memcpy(&bits, table + 16 * row + i, sizeof(bits));
           bytes[i] = static_cast<std::uint8_t>(bits >> (8 * k));

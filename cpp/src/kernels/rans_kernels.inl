@@ -11,7 +11,7 @@ constexpr std::uint32_t kRansLowest = std::uint32_t(1) << 16;
 // Where the k-th state that takes a word is, for each set of states: bytes that move words to their
 // states.
 struct RansPlaces {
-  constexpr RansPlaces() : bytes() {
+  constexpr RansPlaces() {
     for (unsigned mask = 0; mask < 256; ++mask) {
       std::uint64_t places = 0;
       unsigned word = 0;
@@ -21,7 +21,7 @@ struct RansPlaces {
       bytes[mask] = places;
     }
   }
-  std::uint64_t bytes[256];
+  std::uint64_t bytes[256] = {};
 };
 constexpr RansPlaces kRansPlaces;
 
@@ -56,7 +56,7 @@ inline __m256i rans_step(const std::uint32_t* entries, __m256i* states, const st
   const __m256i filled =
       _mm256_or_si256(_mm256_slli_epi32(state, 16), _mm256_permutevar8x32_epi32(words, places));
   *states = _mm256_blendv_epi8(state, filled, is_low);
-  *next += 2 * __builtin_popcount(taking);
+  *next += 2 * static_cast<std::size_t>(__builtin_popcount(taking));
   return _mm256_srli_epi32(entry, kRansNameShift);
 }
 
@@ -64,13 +64,13 @@ inline __m256i rans_step(const std::uint32_t* entries, __m256i* states, const st
 
 std::size_t rans_decode(const std::uint32_t* entries, RansStream* stream, std::size_t count,
                         std::uint8_t* symbols) {
-  constexpr std::ptrdiff_t kStepBytes = 2 * kRansLanes;
+  constexpr std::ptrdiff_t kStepBytes = 2 * std::ptrdiff_t(kRansLanes);
   const std::uint8_t* next = stream->next;
   std::size_t done = 0;
   // SAFETY: a step takes at most one word a state, so kStepBytes from `next`.
 #if defined(__AVX2__)
   __m256i states[4];
-  for (int k = 0; k < 4; ++k) {
+  for (std::size_t k = 0; k < 4; ++k) {
     states[k] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(stream->states + 8 * k));
   }
   for (; done + kRansLanes <= count && stream->end - next >= kStepBytes; done += kRansLanes) {
@@ -80,7 +80,7 @@ std::size_t rans_decode(const std::uint32_t* entries, RansStream* stream, std::s
     const __m256i d = rans_step(entries, &states[3], &next);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + done), pack_bytes(a, b, c, d));
   }
-  for (int k = 0; k < 4; ++k) {
+  for (std::size_t k = 0; k < 4; ++k) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(stream->states + 8 * k), states[k]);
   }
 #else

@@ -93,7 +93,7 @@ void trellis_costs_of_eight(const TrellisGrid& grid, const float* x, float* cost
   const __m128 frequent_places = _mm_loadu_ps(grid.frequent_places);
   const __m128 frequent_rates = _mm_loadu_ps(grid.frequent_rates);
   __m128i is_frequent[8];
-  for (int k = 0; k < 8; ++k) {
+  for (std::size_t k = 0; k < 8; ++k) {
     const __m128 value = _mm_broadcast_ss(values + k);
     const __m128 a = _mm_loadu_ps(&grid.neighbours[0][firsts[k]].even_place);
     const __m128 b = _mm_loadu_ps(&grid.neighbours[1][seconds[k]].even_place);
@@ -177,7 +177,7 @@ void trellis_advance(const float* costs, std::size_t n, float metrics[kTrellisSt
 // By state and the parities of eight levels: their quantizers in the low byte, then the state after
 // them.
 struct TrellisSteps {
-  constexpr TrellisSteps() : after() {
+  constexpr TrellisSteps() {
     for (unsigned start = 0; start < kTrellisStates; ++start) {
       for (unsigned parities = 0; parities < 256; ++parities) {
         unsigned state = start;
@@ -191,7 +191,7 @@ struct TrellisSteps {
       }
     }
   }
-  std::uint16_t after[kTrellisStates][256];
+  std::uint16_t after[kTrellisStates][256] = {};
 };
 constexpr TrellisSteps kTrellisSteps;
 
