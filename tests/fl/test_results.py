@@ -88,6 +88,20 @@ def test_error_feedback_needs_three_bits_of_the_weights_or_an_anchor_and_one() -
     assert online["EDEN, 3 bits"] > 2.5 * online["DoCoFL (2,1)"]
 
 
+def test_anchors_of_two_bits_and_corrections_of_two_bits_cost_no_accuracy() -> None:
+    """At round 60, beside exact ones; the estimation error falls with either budget."""
+    for study, labels in (
+        ("bw", ("1.5,2,3", "2,2,3", "3,2,3", "32,2,3")),
+        ("bc", ("2,0.5,3", "2,1,3", "2,2,3", "2,4,3", "2,32,3")),
+    ):
+        rows = table(study)
+        errors = [mean(rows[label], "estimation_error") for label in labels]
+        assert all(more > less for more, less in pairwise(errors))
+        exact = mean(rows[labels[-1]], "last_accuracy")
+        for label in labels[labels.index("2,2,3") :]:
+            assert mean(rows[label], "last_accuracy") >= exact - 0.015
+
+
 def test_adaptive_budgets_save_a_sixth_of_the_downlink() -> None:
     rows = table("adaptive")
     assert all({row["seed"] for row in found} == SEEDS for found in rows.values())
