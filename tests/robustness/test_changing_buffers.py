@@ -18,6 +18,7 @@ for encode in (
     lambda x: ecuq.encode(x, bits=1),
     lambda x: ecuq.encode(x, bits=3),
     lambda x: ecuq.encode(x, bits=11),
+    lambda x: ecuq.encode(x, bits=2, quality="best"),
     lambda x: ecuq.encode(np.sign(x), bits=3),
     lambda x: eden.encode(x, bits=1.5, seed=1),
     lambda x: eden.encode(x, bits=3, seed=1, entropy_coded=True),
@@ -80,6 +81,7 @@ for values in (good, np.sign(good), np.zeros_like(good)):
             for codec in (
                 Identity(),
                 Ecuq(bits=bits, budget=budget, threads=2),
+                Ecuq(bits=bits, quality="best", threads=2),
                 Eden(bits=min(bits, 8), threads=2),
                 Eden(bits=max(bits, 2), entropy_coded=True, threads=2),
             ):

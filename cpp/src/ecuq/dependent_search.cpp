@@ -10,6 +10,7 @@
 #include "common/exact_log2.h"
 #include "common/parallel.h"
 #include "common/source.h"
+#include "docofl/error.h"
 #include "ecuq/local_tables.h"
 #include "ecuq/payload_fields.h"
 #include "ecuq/trellis.h"
@@ -587,6 +588,9 @@ class DependentSearch {
       std::memcpy(out, streams[b].data(), streams[b].size());
       out += streams[b].size();
       for (const RansOutlier& outlier : fit.outliers[b]) {
+        if (!std::isfinite(outlier.value)) {
+          throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
+        }
         out = write_le(out, static_cast<std::uint16_t>(outlier.position));
         *out++ = static_cast<std::uint8_t>(outlier.position >> 16);
         out = write_le(out, outlier.value);
