@@ -169,7 +169,7 @@ def decoded(payload: bytes, dims: Sequence[int]) -> Any:
     [
         ([1], {"prefix": b"\xd0\xc0\xf0\x01"}, "magic"),
         ([1], {"prefix": b"\xd0\xc0\xf1\x00"}, "version"),
-        ([1], {"prefix": b"\xd0\xc0\xf1\x02"}, "version"),
+        ([1], {"prefix": b"\xd0\xc0\xf1\x03"}, "version"),
         ([1], {"codec": 3}, "codec"),
         ([1], {"dtype": 4}, "dtype"),
         ([1], {"flags": 0x10}, "critical"),
