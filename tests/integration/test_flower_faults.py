@@ -607,6 +607,16 @@ def negative_weight(reply: Any, _context: Context) -> Any:
     return reply
 
 
+def huge_weight(reply: Any, _context: Context) -> Any:
+    reply.content["metrics"]["num-examples"] = 1e300
+    return reply
+
+
+def nan_loss(reply: Any, _context: Context) -> Any:
+    reply.content["metrics"]["loss"] = float("nan")
+    return reply
+
+
 def no_metrics(reply: Any, _context: Context) -> Any:
     del reply.content["metrics"]
     return reply
@@ -641,6 +651,8 @@ def always_missing(reply: Any, _context: Context) -> Any:
         odd_header,
         nan_weight,
         negative_weight,
+        huge_weight,
+        nan_loss,
         no_metrics,
         more_metrics,
         listed_metrics,
@@ -653,6 +665,47 @@ def test_a_bad_reply_is_dropped_and_leaves_the_others(change: Change) -> None:
     assert total(with_it, "dropped") == total(without, "dropped") == 4
     assert total(with_it, "accepted") == 12
     np.testing.assert_array_equal(weights_of(with_it), weights_of(without))
+
+
+def test_a_record_named_like_the_model_is_left_out() -> None:
+    def disguised(reply: Any, _context: Context) -> Any:
+        reply.content["arrays"] = ConfigRecord({"surprise": 1})
+        return reply
+
+    with_it = rounds(docofl(), federation(4, n1=client_app(disguised)), initial(), 4)
+    without = rounds(docofl(), federation(4), initial(), 4)
+    assert total(with_it, "accepted") == 16
+    np.testing.assert_array_equal(weights_of(with_it), weights_of(without))
+
+
+def test_most_replies_outvote_the_metrics_of_earlier_rounds() -> None:
+    """One client is alone in the first round, with metrics of its own, and not its master after."""
+    calls = [0]
+
+    def late(reply: Any, context: Context) -> Any:
+        calls[0] += 1
+        return silent(reply, context) if calls[0] <= 3 else reply
+
+    honest = {f"n{i}": client_app(late) for i in (0, 2, 3)}
+    grid = federation(4, n1=client_app(more_metrics), **honest)
+    result = rounds(docofl(), grid, initial(), 3)
+    accepted = [m["docofl-accepted"] for m in result.train_metrics_clientapp.values()]
+    assert accepted == [1, 3, 3]
+
+
+def test_a_client_that_fails_stops_no_differential_privacy() -> None:
+    """Its wrappers return nothing where one reply is an error."""
+    inner = DifferentialPrivacyServerSideFixedClipping(
+        fed_avg(weighted_by_key="num-examples"), 0.0, 100.0, num_sampled_clients=4
+    )
+
+    def equal(reply: Any, _context: Context) -> Any:
+        reply.content["metrics"]["num-examples"] = 1
+        return reply
+
+    apps = {f"n{i}": client_app(equal) for i in range(3)}
+    result = rounds(docofl(inner), federation(4, n3=client_app(silent), **apps), initial(), 8)
+    assert np.abs(weights_of(result) - GOAL).mean() < 0.1
 
 
 @pytest.mark.parametrize("partition", [0, 1])

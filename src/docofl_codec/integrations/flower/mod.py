@@ -123,7 +123,10 @@ class _Participation:
             anchor = self._store.get(digest)
             if anchor is None:
                 return self._answer(is_missing=True)
-            client.receive_anchor(anchor_id, anchor)
+            try:
+                client.receive_anchor(anchor_id, anchor)
+            except CodecError:  # damaged where it was kept
+                return self._answer(is_missing=True)
         frame = frame_of(self._message.content, "correction")
         correction = Correction(header["round"], client.id, anchor_id, frame)
         try:

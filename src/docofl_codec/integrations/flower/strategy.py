@@ -42,6 +42,7 @@ __all__ = ["DoCoFLStrategy"]
 
 DEFAULT_TIMEOUT = 3600.0  # seconds, as Strategy.start has it
 WAIT_SECONDS = 1.0
+MAX_WEIGHT = 1 << 53  # of a client in the mean: what double counts exactly
 MAX_COMPLAINT = 500  # characters of a client in the log
 RUNNING_STATISTICS = ("*running_mean", "*running_var", "*moving_mean", "*moving_variance")
 
@@ -265,7 +266,7 @@ class DoCoFLStrategy(Strategy):
             by_client.update(self._resynchronise(run, missing))
 
         # 2. Restore what can be used.
-        good, errors = self._receive(run, by_client)
+        good = self._receive(run, by_client)
 
         # 3. Anchors for those who were busy with this round.
         for client in run.current.told_later:
@@ -275,7 +276,7 @@ class DoCoFLStrategy(Strategy):
         # 4. The inner strategy's step.
         new, metrics = None, None
         if len(good) >= self.quorum:
-            new, metrics = self.inner.aggregate_train(server_round, [*good, *errors])
+            new, metrics = self.inner.aggregate_train(server_round, good)
         vector = None
         if new is not None:
             vector = _float_vector(run.layout, new)
@@ -478,17 +479,13 @@ class DoCoFLStrategy(Strategy):
             run.nodes[client].note(report)
         return dict(sorted(found.items()))
 
-    def _receive(
-        self, run: _Run, by_client: dict[int, Message]
-    ) -> tuple[list[Message], list[Message]]:
-        """Return replies with models for the inner strategy, and those that report errors."""
-        readable, errors = [], []
+    def _receive(self, run: _Run, by_client: dict[int, Message]) -> list[Message]:
+        """Return replies with models for the inner strategy; errors are counted, not passed on."""
+        readable = []
         for client, reply in by_client.items():
             try:
                 readable.append(self._read(run, client, reply))
             except CodecError as error:
-                if reply.has_error():
-                    errors.append(reply)
                 # The SuperLink speaks for nodes that have vanished: those have not been heard of.
                 if reply.metadata.src_node_id == run.nodes[client].node_id:
                     self._drop(run, client, reply, str(error))
@@ -506,7 +503,7 @@ class DoCoFLStrategy(Strategy):
             run.metrics_shape = expected
             arrays = run.layout.arrays(outcome.model, read.exact, as_float32=True)
             good.append(_with_arrays(read.message, run.current.arrays_key, arrays))
-        return good, errors
+        return good
 
     def _read(self, run: _Run, client: int, reply: Message) -> _Reply:
         """Return what a reply holds, or raise CodecError."""
@@ -608,8 +605,14 @@ def _metrics_shape(content: RecordDict, weight_key: str | None) -> Any:
     weight = record.get(weight_key)
     if isinstance(weight, bool) or not isinstance(weight, (int, float)):
         raise InvalidInputError(f"{weight_key}: found {type(weight).__name__}, expected a number")
-    if not (math.isfinite(weight) and weight > 0):
-        raise InvalidInputError(f"{weight_key}: found {weight}, expected more than 0")
+    if not 0 < weight <= MAX_WEIGHT:
+        raise InvalidInputError(
+            f"{weight_key}: found {weight}, expected more than 0, at most {MAX_WEIGHT}"
+        )
+    for key, value in record.items():
+        values = value if isinstance(value, list) else [value]
+        if not all(isinstance(number, int) or math.isfinite(number) for number in values):
+            raise InvalidInputError(f"{key}: found {value}, expected finite numbers")
     lengths = [
         (key, len(value) if isinstance(value, list) else None) for key, value in record.items()
     ]
@@ -617,18 +620,19 @@ def _metrics_shape(content: RecordDict, weight_key: str | None) -> Any:
 
 
 def _common_shape(replies: list[_Reply], before: Any) -> Any:
-    """Return the metrics that replies are to have: those of earlier rounds, or of most."""
+    """Return the metrics that replies are to have: those of most, or else of earlier rounds."""
     counts = Counter(reply.metrics_shape for reply in replies)
-    if before in counts or not counts:
+    if not counts:
         return before
-    return counts.most_common(1)[0][0]
+    ((most, count),) = counts.most_common(1)
+    return before if counts[before] == count else most
 
 
 def _with_arrays(reply: Message, name: str, arrays: ArrayRecord) -> Message:
     """Return a reply as the inner strategy expects it."""
     content = RecordDict({name: arrays})
     for key, record in reply.content.items():
-        if key not in (HEADER, FRAMES, EXACT) and not isinstance(record, ArrayRecord):
+        if key not in (HEADER, FRAMES, EXACT, name) and not isinstance(record, ArrayRecord):
             content[key] = record
     reply.content = content
     return reply
