@@ -69,8 +69,12 @@ class Engine:
         command += ["--fleet-api-address", f"127.0.0.1:{free_port()}"]
         command += ["--disable-runtime-dependency-installation"]
         command += ["--simulation"] if self._simulation else []
-        superlink = self._start(command, "superlink.log")
-        wait_for_port(int(port), superlink)
+        try:
+            superlink = self._start(command, "superlink.log")
+            wait_for_port(int(port), superlink)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(

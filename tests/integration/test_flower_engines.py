@@ -229,6 +229,7 @@ def test_deployed_docofl_sends_at_most_a_fifth(deployment: Outcome) -> None:
 def test_training_goes_on_after_a_node_was_killed(deployment: Outcome) -> None:
     ours = deployment.rows["docofl"]
     killed_after = ours["killed_after"]
+    assert killed_after < ROUNDS_WITH_KILL
     accepted = [metrics["docofl-accepted"] for metrics in ours["metrics"]]
     assert len(accepted) == ROUNDS_WITH_KILL
     assert accepted[:killed_after] == [2] * killed_after
