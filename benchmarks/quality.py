@@ -34,6 +34,7 @@ BITS = (1.0, 1.5, 2.0, 3.0, 4.0)
 MAX_LEVELS = 1 << 24
 SAMPLE = 1 << 20  # values on which the paper's number of levels is searched
 SPEED_REPEATS = 3
+QUALITIES: tuple[ecuq.Quality, ...] = ("fast", "best")
 
 
 def data_set(name: str) -> Floats:
@@ -135,7 +136,7 @@ def _import_nnc() -> Any:
             library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     except RuntimeError:
         library = None  # they are there
-    nn = importlib.import_module("nncodec.nn")
+    nn: Any = importlib.import_module("nncodec.nn")
     nn.operators = library  # kept as long as the module is
     return nn
 
@@ -175,10 +176,10 @@ def ours(x: Floats, bits: float, quality: ecuq.Quality) -> Coded:
 
 def speeds(x: Floats, bits: float) -> dict[str, float]:
     """Return millions of coordinates a second on one thread, by call."""
-    blobs = {q: ecuq.encode(x, bits=bits, quality=q) for q in ("fast", "best")}
+    blobs = {q: ecuq.encode(x, bits=bits, quality=q) for q in QUALITIES}
     out = np.empty_like(x)
     calls: dict[str, Any] = {
-        f"encode {q}": partial(ecuq.encode, x, bits=bits, quality=q, threads=1) for q in blobs
+        f"encode {q}": partial(ecuq.encode, x, bits=bits, quality=q, threads=1) for q in QUALITIES
     }
     calls |= {
         f"decode {q}": partial(ecuq.decode, blob, out=out, threads=1) for q, blob in blobs.items()
@@ -191,7 +192,7 @@ def compare(name: str, x: Floats, bits: float) -> list[str]:
     """Return the cells of a row."""
     progress(f"{name}, {bits:g} bits")
     base = paper(x, bits)
-    fast, best = (ours(x, base.real_bits, q) for q in ("fast", "best"))
+    fast, best = (ours(x, base.real_bits, q) for q in QUALITIES)
     speed = speeds(x, base.real_bits)
     cells = [
         name,
