@@ -73,7 +73,7 @@ DOCOFL_TEST(streams_share_the_words_of_a_block) {
 // A plan without code words: `raw_bits` raw bits a coordinate and some outliers.
 PayloadPlan raw_plan(std::size_t size, unsigned raw_bits, std::size_t outliers_a_block) {
   PayloadPlan plan;
-  plan.levels = {-1.0f, 1.0f, std::int32_t(1) << raw_bits, {}};
+  plan.levels = uniform_levels(-1.0f, 1.0f, std::int32_t(1) << raw_bits);
   if (outliers_a_block > 0) plan.levels.num_levels = kMaxLevels;
   plan.code = fixed_width_code(raw_bits);
   plan.blocks.stream_sizes.assign(num_streams(size), 0);

@@ -169,6 +169,10 @@ CASES: dict[str, Case] = {
     "two-blocks": Case(lambda: heavy(65_536 + 1, 13), Ecuq(bits=0.6), {"size": 65_537}),
     "many-blocks": Case(lambda: heavy(140_000, 11), Ecuq(bits=0.5), {"size": 140_000}),
     "many-blocks-outliers": Case(lambda: with_outliers(140_000, 12), Ecuq(bits=0.8), {}),
+    # Levels at the means of their values, of a few among many.
+    "displaced-single": Case(
+        lambda: heavy(8000, 40), Ecuq(bits=3), {"tuple_size": 1, "centroids": True}
+    ),
     # The paper's rule.
     "entropy": Case(_bell(3000), Ecuq(bits=3, budget="entropy", tolerance=0.1), {}),
     # EDEN: together, these have words of every width.

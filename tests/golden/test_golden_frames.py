@@ -12,43 +12,63 @@ import pytest
 from docofl_codec import decode, inspect
 from docofl_codec.reference import decode_frame
 from tests.golden.cases import CASES
-from tests.golden.make_golden import MANIFEST, MAX_TOTAL_BYTES, values_hash
+from tests.golden.make_golden import (
+    FIRST_FOLDER,
+    LATEST_FOLDER,
+    MAX_TOTAL_BYTES,
+    values_hash,
+)
 
-ENTRIES: dict[str, dict[str, Any]] = json.loads(MANIFEST.read_text(encoding="utf-8"))
+FOLDERS = {folder.name: folder for folder in (FIRST_FOLDER, LATEST_FOLDER)}
+MANIFESTS: dict[str, dict[str, dict[str, Any]]] = {
+    name: json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    for name, folder in FOLDERS.items()
+}
+ENTRIES = MANIFESTS[LATEST_FOLDER.name]
+
+every_folder = pytest.mark.parametrize("folder", FOLDERS)
+every_frame = pytest.mark.parametrize(
+    ("folder", "name"), [(folder, name) for folder in FOLDERS for name in MANIFESTS[folder]]
+)
 
 
-def frame(name: str) -> bytes:
-    return (MANIFEST.parent / f"{name}.docofl").read_bytes()
+def frame(name: str, folder: str = LATEST_FOLDER.name) -> bytes:
+    return (FOLDERS[folder] / f"{name}.docofl").read_bytes()
 
 
-def test_manifest_files_and_cases_are_the_same() -> None:
-    files = {path.stem for path in MANIFEST.parent.glob("*.docofl")}
-    assert files == set(ENTRIES) == set(CASES)
-    assert sum(len(frame(name)) for name in files) <= MAX_TOTAL_BYTES
+@every_folder
+def test_manifest_files_and_cases_are_the_same(folder: str) -> None:
+    files = {path.stem for path in FOLDERS[folder].glob("*.docofl")}
+    assert files == set(MANIFESTS[folder]) <= set(CASES)
+    assert set(ENTRIES) == set(CASES)
+    assert sum(len(frame(name, folder)) for name in files) <= MAX_TOTAL_BYTES
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_frame_is_as_recorded(name: str) -> None:
-    assert hashlib.sha256(frame(name)).hexdigest() == ENTRIES[name]["frame_sha256"]
-    info = inspect(frame(name))
-    assert (info.dtype, list(info.shape)) == (ENTRIES[name]["dtype"], ENTRIES[name]["shape"])
+@every_frame
+def test_frame_is_as_recorded(folder: str, name: str) -> None:
+    entry = MANIFESTS[folder][name]
+    assert hashlib.sha256(frame(name, folder)).hexdigest() == entry["frame_sha256"]
+    info = inspect(frame(name, folder))
+    assert (info.dtype, list(info.shape)) == (entry["dtype"], entry["shape"])
     assert {key: getattr(info, key) for key in CASES[name].shows} == CASES[name].shows
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-@pytest.mark.parametrize("name", ENTRIES)
-def test_core_decodes_the_recorded_values(name: str, threads: int, isa: str) -> None:
+@every_frame
+def test_core_decodes_the_recorded_values(folder: str, name: str, threads: int, isa: str) -> None:
     assert isa
-    x = np.asarray(decode(frame(name), threads=threads))
-    assert (x.dtype.name, list(x.shape)) == (ENTRIES[name]["dtype"], ENTRIES[name]["shape"])
-    assert values_hash(x) == ENTRIES[name]["decoded_sha256"]
+    entry = MANIFESTS[folder][name]
+    x = np.asarray(decode(frame(name, folder), threads=threads))
+    assert (x.dtype.name, list(x.shape)) == (entry["dtype"], entry["shape"])
+    assert values_hash(x) == entry["decoded_sha256"]
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_reference_decodes_the_recorded_values(name: str) -> None:
-    values, info = decode_frame(frame(name))
-    assert (info["dtype"], list(values.shape)) == (ENTRIES[name]["dtype"], ENTRIES[name]["shape"])
-    assert values_hash(values) == ENTRIES[name]["decoded_sha256"]
+@every_frame
+def test_reference_decodes_the_recorded_values(folder: str, name: str) -> None:
+    entry = MANIFESTS[folder][name]
+    values, info = decode_frame(frame(name, folder))
+    assert (info["dtype"], list(values.shape)) == (entry["dtype"], entry["shape"])
+    assert values_hash(values) == entry["decoded_sha256"]
 
 
 def test_every_feature_of_the_format_is_shown() -> None:
@@ -66,6 +86,11 @@ def test_every_feature_of_the_format_is_shown() -> None:
     assert any(info.num_outliers and info.tuple_size == 1 for info in coded)
     assert any(info.num_outliers and info.size > 65_536 for info in coded)
     assert any((info.num_levels or 0) > 2**14 for info in coded)
+    assert {frame(name)[3] for name in ENTRIES if inspect(frame(name)).centroids} == {2}
+    displaced = [info for info in coded if info.centroids]
+    assert {info.tuple_size for info in displaced} == {1, 2, 4, 6}
+    assert any(info.num_outliers for info in displaced)
+    assert any((info.coded_levels or 0) > 16 for info in displaced)
 
 
 def test_every_feature_of_eden_is_shown() -> None:

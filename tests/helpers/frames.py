@@ -92,6 +92,14 @@ def uniform_levels(
     return struct.pack("<ffII", x_min, x_max, num_levels, base)
 
 
+def displaced_levels(
+    *displacements: int, first: int = 0, count: int | None = None, levels: bytes = uniform_levels()
+) -> bytes:
+    """Uniform levels, some of them displaced; `count` overrides how many the frame says."""
+    count = len(displacements) if count is None else count
+    return levels + struct.pack(f"<BB{len(displacements)}b", first, count - 1, *displacements)
+
+
 def explicit_levels(*values: float) -> bytes:
     return struct.pack(f"<{len(values)}f", *values)
 
@@ -131,8 +139,8 @@ class EcuqPayload:
         )
         return parameters + self.levels + self.table + self.directory + self.blocks
 
-    def frame(self, *shape: int, dtype: int = FLOAT32) -> bytes:
-        return make_frame(self.payload(), shape or (3,), dtype=dtype)
+    def frame(self, *shape: int, dtype: int = FLOAT32, version: int = 1) -> bytes:
+        return make_frame(self.payload(), shape or (3,), dtype=dtype, version=version)
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,12 @@ def squared_error(x: Floats, blob: bytes) -> float:
 
 
 @pytest.mark.parametrize("bits", [1, 1.5, 2, 3, 4])
-@pytest.mark.parametrize("name", ["normal", "lognormal", "layered"])
-def test_less_error_than_fast(name: str, bits: float) -> None:
+@pytest.mark.parametrize(("name", "most"), [("normal", 0.78), ("lognormal", 0.9), ("layered", 1)])
+def test_less_error_than_fast(name: str, most: float, bits: float) -> None:
     x = DATA_SETS[name](200_000)
     best = ecuq.encode(x, bits=bits, quality="best")
     fast = ecuq.encode(x, bits=bits)
-    assert squared_error(x, best) <= 0.87 * squared_error(x, fast)
+    assert squared_error(x, best) <= most * squared_error(x, fast)
 
 
 @pytest.mark.parametrize("bits", [5, 6, 7, 8, 12])
@@ -82,7 +82,11 @@ def test_the_budget_is_used_up(bits: float) -> None:
     for name in ("normal", "lognormal", "layered"):
         x = DATA_SETS[name](300_000)
         blob = ecuq.encode(x, bits=bits, quality="best")
-        assert 8 * len(blob) / x.size >= bits - 0.03, name
+        if inspect(blob).dependent:
+            assert 8 * len(blob) / x.size >= bits - 0.03, name
+        else:  # a plain grid has less error in no more bytes
+            fast = ecuq.encode(x, bits=bits)
+            assert squared_error(x, blob) <= squared_error(x, fast), name
 
 
 def test_a_step() -> None:

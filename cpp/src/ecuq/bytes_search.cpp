@@ -6,8 +6,11 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/exact_log2.h"
+#include "ecuq/level_grid.h"
+#include "ecuq/level_means.h"
 #include "ecuq/symbol_code.h"
 
 namespace docofl {
@@ -21,45 +24,83 @@ double rough_exp2(double x) {
   return std::ldexp(1.0 + part * (0.6565 + part * 0.3435), static_cast<int>(whole));
 }
 
+// How a grid lies.
+struct Anchor {
+  enum class Kind {
+    kRange,   // a whole number of levels between the smallest and the largest value
+    kLevel,   // with a level at `origin`
+    kBorder,  // with `origin` in the middle between two levels
+  };
+  Kind kind = Kind::kRange;
+  double origin = 0;
+};
+
+// Searches among the grids of one anchor. They are told apart by their fineness: how many levels
+// the range takes, in units of a level or of a part of it.
 class BytesSearch {
  public:
-  BytesSearch(const PlanRequest& request, const Sample& sample, const ValueRange& range)
+  BytesSearch(const PlanRequest& request, const Sample& sample, const Sample& coarse_sample,
+              const ValueRange& range, const Anchor& anchor)
       : request_(request),
         tensor_(request.tensor),
         sample_(sample),
-        coarse_sample_(sample.view(), kCoarseSampleSize, false),
+        coarse_sample_(coarse_sample),
         range_(range),
+        length_(static_cast<double>(range.x_max) - range.x_min),
         options_(request.options),
+        anchor_(anchor),
+        parts_(anchor.kind == Anchor::Kind::kRange ? 1 : kParts),
         tolerance_(
-            std::max(options_.tolerance, kRoundingBits / static_cast<double>(tensor_.size))) {
-    coarse_sample_.gather(0, sample.size());
-    coarse_sample_.finish();
+            std::max(options_.tolerance, kRoundingBits / static_cast<double>(tensor_.size))) {}
+
+  // The squared error at about the budget, on the coarse sample, looking around `step` first; none
+  // where nothing meets the budget.
+  std::optional<double> rough_error(std::optional<double> step) {
+    const double guess = step ? length_ * parts_ / *step : first_guess(limit());
+    const auto start = static_cast<std::int64_t>(std::min(guess, static_cast<double>(end() - 1)));
+    rough_ = search(coarse_sample_, 0, end(), start, limit());
+    if (rough_ == 0) return std::nullopt;
+    const Grid& grid = grid_for(coarse_sample_, rough_);
+    const LevelMeans means(coarse_sample_, grid.levels, grid.code.layout);
+    // Means where they take fewer bits than a smaller step would, for the same error.
+    const double gain = means.centre_error() / means.mean_error() - 1;
+    const double saved = 0.5 * gain / 0.6931471805599453 * static_cast<double>(tensor_.size);
+    const double taken = 8.0 * (2 + static_cast<double>(means.size()));
+    has_means_ = options_.centroids && saved > 2 * taken;
+    if (!has_means_) return means.centre_error();
+    means_bits_ = taken / static_cast<double>(tensor_.size);
+    return means.mean_error();
   }
+
+  // That of the grid which rough_error found.
+  double rough_step() const { return make_grid(levels(rough_)).step; }
 
   PayloadPlan run() {
     const double size = static_cast<double>(tensor_.size);
     const std::uint64_t budget = static_cast<std::uint64_t>(options_.bits * size / 8) + 1;
     std::optional<PayloadPlan> best;
-    std::int64_t fits = 0;                                // levels known to meet the budget
-    std::int64_t exceeds = std::int64_t(kMaxLevels) + 1;  // and known not to
+    std::int64_t fits = 0;         // fineness known to meet the budget
+    std::int64_t exceeds = end();  // and known not to
     // Aim at the middle of the accepted band, as the sample is never quite right.
-    double margin = sample_.is_whole() ? 0 : tolerance_ * (1 - kSlack) / 2;
-    double correction = sample_.is_whole() ? 0 : first_correction(options_.bits - margin);
+    double margin = first_margin();
+    double correction = means_bits_ + (sample_.is_whole() ? 0 : first_correction());
     for (int attempt = 0; attempt < kMaxPasses; ++attempt) {
-      const double limit = options_.bits - correction;
-      std::int64_t proposal = propose(fits, exceeds, limit - margin);
-      // Where a level more or less makes a larger difference than the band is wide, dare more.
+      const double most = options_.bits - correction;
+      std::int64_t proposal = propose(fits, exceeds, most - margin);
+      // Where a little more makes a larger difference than the band is wide, dare more.
       if (margin > 0 &&
-          (proposal <= fits || code_for(sample_, proposal).bits < limit - tolerance_)) {
-        proposal = propose(fits, exceeds, limit - margin / 4);
+          (proposal <= fits || grid_for(sample_, proposal).code.bits < most - tolerance_)) {
+        proposal = propose(fits, exceeds, most - margin / 4);
       }
       if (proposal <= fits) break;
-      const SymbolCode& code = code_for(sample_, proposal);
+      Grid grid = grid_for(sample_, proposal);
       if (best) best->blocks.bytes = nullptr;  // about to be overwritten
-      PayloadPlan plan = make_plan(request_, levels(proposal), code);
+      const LevelMeans means(sample_, grid.levels, grid.code.layout);
+      if (has_means_) means.displace(&grid.levels);
+      PayloadPlan plan = make_plan(request_, grid.levels, grid.code);
       const std::size_t bytes = charged_bytes(plan, tensor_.size);
       const double exact = 8.0 * static_cast<double>(bytes) / size;
-      correction = exact - code.bits;
+      correction = exact - grid.code.bits;
       margin /= 2;
       if (bytes > budget) {
         exceeds = proposal;
@@ -67,13 +108,16 @@ class BytesSearch {
       }
       fits = proposal;
       best = std::move(plan);
+      best->mean_squared_error = has_means_ ? means.mean_error() : means.centre_error();
       if (exact >= options_.bits - tolerance_) break;
     }
     // Plain fixed-width codes need no table: they win where the tensor is small.
     const unsigned width = static_cast<unsigned>(std::min(24.0, options_.bits));
-    if (!best || (std::int64_t(1) << width) > best->levels.num_levels) {
+    const double fixed_step = std::ldexp(length_, -static_cast<int>(width));
+    if (!best || fixed_step < make_grid(best->levels).step) {
       if (best) best->blocks.bytes = nullptr;
       PayloadPlan fixed = plan_fixed_width(width);
+      fixed.mean_squared_error = fixed_step * fixed_step / 12;
       if (charged_bytes(fixed, tensor_.size) <= budget) return fixed;
       if (!best) return plan_fixed_width(0);
     }
@@ -81,6 +125,11 @@ class BytesSearch {
   }
 
  private:
+  struct Grid {
+    Levels levels;
+    SymbolCode code;
+  };
+
   // Frames are whole bytes: a small tensor cannot be closer to its budget than about this.
   static constexpr double kRoundingBits = 16;
   // The part of the tolerance with which the search on the sample is satisfied.
@@ -88,73 +137,84 @@ class BytesSearch {
   static constexpr int kMaxPasses = 8;
   static constexpr int kMaxProbes = 48;
   static constexpr int kMaxGuesses = 8;
-  static constexpr std::size_t kCoarseSampleSize = 16384;
+  static constexpr int kParts = 1024;  // of a level
 
-  Levels levels(std::int64_t num_levels) const {
-    return {range_.x_min, range_.x_max, static_cast<std::int32_t>(num_levels), {}};
+  // One more than the finest.
+  std::int64_t end() const { return std::int64_t(kMaxLevels) * parts_ + 1; }
+
+  double first_margin() const { return sample_.is_whole() ? 0 : tolerance_ * (1 - kSlack) / 2; }
+  double limit() const { return options_.bits - first_margin(); }
+
+  Levels plain_levels(std::int64_t num_levels) const {
+    num_levels = std::max<std::int64_t>(1, num_levels);
+    return uniform_levels(range_.x_min, range_.x_max, static_cast<std::int32_t>(num_levels));
+  }
+
+  Levels levels(std::int64_t fineness) const {
+    if (anchor_.kind != Anchor::Kind::kRange) {
+      const double step = length_ * parts_ / static_cast<double>(fineness);
+      const double shift = anchor_.kind == Anchor::Kind::kBorder ? step / 2 : 0;
+      const auto found = levels_at(range_, step, anchor_.origin + shift, tensor_.dtype);
+      if (found) return *found;
+    }
+    return plain_levels(fineness / parts_);
   }
 
   PayloadPlan plan_fixed_width(unsigned width) const {
-    return make_plan(request_, levels(std::int64_t(1) << width), fixed_width_code(width));
+    return make_plan(request_, plain_levels(std::int64_t(1) << width), fixed_width_code(width));
   }
 
-  const SymbolCode& code_for(const Sample& sample, std::int64_t num_levels) {
-    const auto key = std::make_pair(&sample, num_levels);
-    const auto known = codes_.find(key);
-    if (known != codes_.end()) return known->second;
-    return codes_[key] =
-               choose_code(sample, range_.x_min, range_.x_max,
-                           static_cast<std::int32_t>(num_levels), tensor_.size, options_.threads);
+  const Grid& grid_for(const Sample& sample, std::int64_t fineness) {
+    const auto key = std::make_pair(&sample, fineness);
+    const auto known = grids_.find(key);
+    if (known != grids_.end()) return known->second;
+    Grid& grid = grids_[key];
+    grid.levels = levels(fineness);
+    grid.code = choose_code(sample, grid.levels, tensor_.size, options_.threads);
+    return grid;
   }
 
-  // The number of levels of a bell-shaped vector whose middle 80 % spread like the sample's.
-  std::int64_t first_guess(double bits) const {
-    const double range = static_cast<double>(range_.x_max) - range_.x_min;
+  // The fineness of a bell-shaped vector whose middle 80 % spread like the sample's.
+  double first_guess(double bits) const {
     const double spread =
         static_cast<double>(sample_.quantile(0.9)) - static_cast<double>(sample_.quantile(0.1));
-    const double guess = rough_exp2(bits) * (spread > 0 ? range / (1.6 * spread) : 2);
-    return static_cast<std::int64_t>(std::min(guess, double(kMaxLevels)));
+    return rough_exp2(bits) * (spread > 0 ? length_ / (1.6 * spread) : 2) * parts_;
   }
 
   // What the sample's estimate of bits is off, as far as its mean deviation tells.
-  double first_correction(double limit) {
-    const std::int64_t rough = search(coarse_sample_, 0, std::int64_t(kMaxLevels) + 1,
-                                      first_guess(limit), limit, tolerance_);
-    if (rough == 0 || !(sample_.deviation_variance() > 0)) return 0;
+  double first_correction() const {
+    if (rough_ == 0 || !(sample_.deviation_variance() > 0)) return 0;
     const double covariance =
-        bits_covariance(coarse_sample_, sample_.deviation(), range_.x_min, range_.x_max,
-                        static_cast<std::int32_t>(rough), options_.threads);
+        bits_covariance(coarse_sample_, sample_.deviation(), levels(rough_), options_.threads);
     return covariance / sample_.deviation_variance() * sample_.deviation_excess();
   }
 
-  // The most levels between `fits` and `exceeds` (both excluded) that the sample estimates within
-  // `limit`; `fits` where it finds none.
-  std::int64_t propose(std::int64_t fits, std::int64_t exceeds, double limit) {
-    std::int64_t start = exceeds <= kMaxLevels ? exceeds - 1
-                         : fits > 0            ? fits + 1
-                                               : first_guess(limit);
-    if (start == first_guess(limit) && !coarse_sample_.is_whole()) {
-      start = search(coarse_sample_, fits, exceeds, start, limit, tolerance_);
-    }
-    return search(sample_, fits, exceeds, start, limit,
-                  sample_.is_whole() ? tolerance_ : tolerance_ * kSlack);
+  // The finest between `fits` and `exceeds` (both excluded) that the sample estimates within
+  // `most`; `fits` where it finds none.
+  std::int64_t propose(std::int64_t fits, std::int64_t exceeds, double most) {
+    const std::int64_t start = exceeds < end() ? exceeds - 1
+                               : fits > 0      ? fits + 1
+                                               : std::max<std::int64_t>(1, rough_);
+    return search(sample_, fits, exceeds, start, most);
   }
 
-  // The same for one sample, from `start`, satisfied with `slack` below the limit. Twice the levels
-  // cost about a bit: the first steps follow that slope, then the one they found; after them the
-  // bracket is halved.
+  // The same for one sample, from `start`, satisfied with a little below the limit. Twice the
+  // levels cost about a bit: the first steps follow that slope, then the one they found; after them
+  // the bracket is halved.
   std::int64_t search(const Sample& sample, std::int64_t low, std::int64_t high, std::int64_t start,
-                      double limit, double slack) {
-    const double aim = limit - slack / 2;
+                      double most) {
+    const bool is_rough = &sample == &coarse_sample_ || sample.is_whole();
+    const double slack = is_rough ? tolerance_ : tolerance_ * kSlack;
+    const double aim = most - slack / 2;
     double slope = 1;
     double last_log = 0, last_bits = 0;
     std::int64_t next = start;
     for (int probe = 0; probe < kMaxProbes && high - low > 1; ++probe) {
       next = std::min(high - 1, std::max(low + 1, next));
-      const double bits = code_for(sample, next).bits;
-      if (bits <= limit) {
+      const double bits = grid_for(sample, next).code.bits;
+      if (bits <= most) {
         low = next;
-        if (bits >= limit - slack) break;
+        if (bits >= most - slack) break;
       } else {
         high = next;
       }
@@ -169,7 +229,7 @@ class BytesSearch {
                                         static_cast<double>(high));
         next = high / 2 < low ? low + (high - low) / 2 : static_cast<std::int64_t>(middle);
       } else if (next <= low) {
-        next = high <= kMaxLevels ? low + 1 : low + 1 + low / 32;
+        next = high < end() ? low + 1 : low + 1 + low / 32;
       } else if (next >= high) {
         next = low > 0 ? high - 1 : high - 1 - high / 32;
       }
@@ -180,18 +240,58 @@ class BytesSearch {
   const PlanRequest& request_;
   const TensorView& tensor_;
   const Sample& sample_;
-  Sample coarse_sample_;
+  const Sample& coarse_sample_;
   ValueRange range_;
+  double length_;
   const EcuqOptions& options_;
+  Anchor anchor_;
+  int parts_;
   double tolerance_;
-  std::map<std::pair<const Sample*, std::int64_t>, SymbolCode> codes_;
+  std::int64_t rough_ = 0;  // the fineness that the coarse sample found
+  bool has_means_ = false;  // some levels lie at the means of their values
+  double means_bits_ = 0;   // what that takes, a coordinate
+  std::map<std::pair<const Sample*, std::int64_t>, Grid> grids_;
 };
+
+// Grids that may suit. Trials take time: small tensors have one, and where levels are many it does
+// not matter how they lie.
+std::vector<Anchor> anchors_for(const PlanRequest& request, const Sample& sample,
+                                const ValueRange& range) {
+  constexpr std::size_t kMinSize = 2048;
+  constexpr double kMaxAnchorBits = 4.5;
+  if (request.options.bits > kMaxAnchorBits) return {{Anchor::Kind::kRange, 0}};
+  const bool is_one_sided = range.x_min >= 0 || range.x_max <= 0;
+  if (request.tensor.size < kMinSize) {
+    return {{is_one_sided ? Anchor::Kind::kRange : Anchor::Kind::kLevel, 0}};
+  }
+  std::vector<Anchor> anchors = {{Anchor::Kind::kBorder, 0}, {Anchor::Kind::kRange, 0}};
+  if (!is_one_sided) anchors.push_back({Anchor::Kind::kLevel, 0});
+  const double median = static_cast<double>(sample.quantile(0.5));
+  const double spread =
+      static_cast<double>(sample.quantile(0.9)) - static_cast<double>(sample.quantile(0.1));
+  if (std::fabs(median) > 0.1 * spread) anchors.push_back({Anchor::Kind::kLevel, median});
+  return anchors;
+}
 
 }  // namespace
 
 PayloadPlan search_bytes(const PlanRequest& request, const Sample& sample,
                          const ValueRange& range) {
-  return BytesSearch(request, sample, range).run();
+  constexpr std::size_t kCoarseSampleSize = 16384;
+  Sample coarse_sample(sample.view(), kCoarseSampleSize, false);
+  coarse_sample.gather(0, sample.size());
+  coarse_sample.finish();
+  std::optional<BytesSearch> best;
+  std::optional<double> least, step;
+  for (const Anchor& anchor : anchors_for(request, sample, range)) {
+    BytesSearch search(request, sample, coarse_sample, range, anchor);
+    const std::optional<double> error = search.rough_error(step);
+    if (error) step = search.rough_step();
+    if (best && (!error || (least && *error >= *least))) continue;
+    best.emplace(std::move(search));
+    least = error;
+  }
+  return best->run();
 }
 
 }  // namespace docofl

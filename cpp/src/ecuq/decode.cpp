@@ -58,10 +58,21 @@ class BlockDecoder {
       levels_.table = values_.data();
     } else {
       levels_.grid = make_grid(header.levels);
+      if (header.levels.is_displaced()) {
+        std::copy(header.levels.displacements.begin(), header.levels.displacements.end(),
+                  displacements_.begin());
+        levels_.displacements = displacements_.data();
+        levels_.first_displaced = header.levels.first_displaced;
+      }
       if (layout.num_coded <= kFewLevels) {
-        std::uint32_t levels[kFewLevels];
-        std::iota(std::begin(levels), std::end(levels), static_cast<std::uint32_t>(layout.base));
-        values_at(levels, layout.num_coded, values_.data());
+        std::uint8_t all[kFewLevels];
+        std::iota(std::begin(all), std::end(all), std::uint8_t(0));
+        Reconstruction few = levels_;
+        few.pairs = few.past_caches = false;
+        few.coded = all;
+        few.out = values_.data();
+        few.count = layout.num_coded;
+        kernels().reconstruct(&few);
         levels_.table = values_.data();
       }
     }
@@ -227,6 +238,7 @@ class BlockDecoder {
   Reconstruction levels_{};  // without place and count
   // Values of explicit levels, or of all coded ones where they are few.
   std::array<float, kMaxCodedLevels> values_{};
+  std::array<std::int8_t, kMaxDisplaced> displacements_{};
   bool is_direct_ = false;  // reconstructed values are the output's
   std::optional<HuffmanDecoder> huffman_;
 };
@@ -240,6 +252,7 @@ EcuqInfo ecuq_inspect(const Frame& frame) {
   EcuqInfo info;
   if (frame.size == 0) return info;
   info.explicit_levels = header.levels.is_explicit();
+  info.centroids = header.levels.is_displaced();
   info.num_levels = static_cast<std::uint32_t>(header.levels.num_levels);
   info.coded_levels = header.layout.num_coded;
   info.tuple_size = header.layout.tuple;

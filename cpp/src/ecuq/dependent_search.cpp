@@ -134,7 +134,8 @@ int displacement_of(const RansCode& code, const TrellisCounts& counts, int quant
   const std::uint32_t count = counts.counts[quantizer][j];
   if (!code.displaced || count < min_count) return 0;
   const double mean = counts.sums[quantizer][j] / count;
-  const double units = (mean - code.position(quantizer, j)) / kDisplacementUnit;
+  const double units =
+      (mean - code.position(quantizer, j)) / static_cast<double>(kDisplacementUnit);
   return static_cast<int>(std::min(127.0, std::max(-127.0, std::floor(units + 0.5))));
 }
 
@@ -598,8 +599,7 @@ class DependentSearch {
     }
     const double step = static_cast<double>(code.step);
     return {std::move(payload),
-            squared_error_of(fit, code) * step * step / static_cast<double>(tensor_.size),
-            code.num_coded > kMaxDependentLevels - 8};
+            squared_error_of(fit, code) * step * step / static_cast<double>(tensor_.size)};
   }
 
   TensorView tensor_;

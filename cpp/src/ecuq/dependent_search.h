@@ -11,7 +11,6 @@ namespace docofl {
 struct DependentPlan {
   std::vector<std::uint8_t> payload;
   double mean_squared_error = 0;
-  bool is_limited = false;  // more than 128 levels would have been worth it
 };
 
 // A payload with dependent quantization for the request's budget or step (quality "best"), or

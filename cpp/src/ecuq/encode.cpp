@@ -6,8 +6,8 @@
 #include "docofl/ecuq.h"
 #include "docofl/error.h"
 #include "ecuq/payload.h"
+#include "ecuq/payload_fields.h"
 #include "ecuq/payload_plan.h"
-#include "ecuq/rans_payload.h"
 #include "ecuq/write_payload.h"
 
 namespace docofl {
@@ -86,7 +86,9 @@ EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const Ec
     if (room.size > start) request.room = {room.data + start, room.size - start};
     impl->payload = plan_payload(request);
     impl->payload_bytes = payload_size(impl->payload, impl->size);
-    if (!impl->payload.finished.empty()) impl->header.version = kRansVersion;
+    if (!impl->payload.finished.empty() || impl->payload.levels.is_displaced()) {
+      impl->header.version = kSecondVersion;
+    }
     // A frame that does not fit the room will be written elsewhere.
     if (frame_size(header, impl->payload_bytes) > room.size) impl->payload.blocks.bytes = nullptr;
   }

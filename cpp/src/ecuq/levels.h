@@ -15,6 +15,7 @@ constexpr std::int32_t kMaxNarrowLevels = 1 << 14;
 constexpr unsigned kMaxCodedLevels = 256;
 constexpr unsigned kMaxTuple = 6;
 constexpr unsigned kMaxRawBits = 24;
+constexpr int kMaxDisplacement = 32;  // to the border of the bin
 
 // Where values are reconstructed: at the centres of K uniform bins, or at explicit values.
 struct Levels {
@@ -22,9 +23,22 @@ struct Levels {
   float x_max = 0;
   std::int32_t num_levels = 1;
   std::vector<float> explicit_values;  // not empty: these, in order, and the rest is unused
+  // How far some coded levels, from this one on, lie from the centres of their bins, in units of
+  // step / 64. Only where the grid is narrow.
+  unsigned first_displaced = 0;
+  std::vector<std::int8_t> displacements;
 
   bool is_explicit() const { return !explicit_values.empty(); }
+  bool is_displaced() const { return !displacements.empty(); }
 };
+
+inline Levels uniform_levels(float x_min, float x_max, std::int32_t num_levels) {
+  Levels levels;
+  levels.x_min = x_min;
+  levels.x_max = x_max;
+  levels.num_levels = num_levels;
+  return levels;
+}
 
 // The arithmetic of docs/format.md, section 3.1. x_min < x_max.
 inline GridParams make_grid(float x_min, float x_max, std::int32_t num_levels) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint8_t kModeExplicit = 0x01;
 constexpr std::uint8_t kModeOutliers = 0x02;
+constexpr std::uint8_t kModeDisplaced = 0x04;
 constexpr std::size_t kCommonBytes = 9;
 constexpr std::size_t kUniformBytes = 16;
 
@@ -21,8 +22,13 @@ std::size_t directory_entry_bytes(int streams, bool has_outliers) {
   return 2 * static_cast<std::size_t>(streams) + (has_outliers ? 4 : 0);
 }
 
+std::size_t displacement_bytes(const Levels& levels) {
+  return levels.is_displaced() ? 2 + levels.displacements.size() : 0;
+}
+
 std::size_t levels_bytes(const Levels& levels) {
-  return levels.is_explicit() ? 4 * levels.explicit_values.size() : kUniformBytes;
+  return levels.is_explicit() ? 4 * levels.explicit_values.size()
+                              : kUniformBytes + displacement_bytes(levels);
 }
 
 void read_uniform_levels(ByteReader* reader, PayloadHeader* header) {
@@ -42,6 +48,26 @@ void read_uniform_levels(ByteReader* reader, PayloadHeader* header) {
                  std::to_string(num_levels));
   }
   layout.base = static_cast<std::int32_t>(base);
+}
+
+void read_displacements(ByteReader* reader, PayloadHeader* header) {
+  Levels& levels = header->levels;
+  if (!make_grid(levels).narrow) corrupt_ecuq("displaced levels: expected a narrow grid");
+  levels.first_displaced = reader->read<std::uint8_t>("first displaced level");
+  const unsigned count = 1u + reader->read<std::uint8_t>("displaced levels");
+  if (count > kMaxDisplaced || levels.first_displaced + count > header->layout.num_coded) {
+    corrupt_ecuq("displaced levels: found " + std::to_string(count) + " from level " +
+                 std::to_string(levels.first_displaced) + " on, expected at most 16 of the " +
+                 std::to_string(header->layout.num_coded) + " coded ones");
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    const auto displacement = reader->read<std::int8_t>("displacement");
+    if (displacement < -kMaxDisplacement || displacement > kMaxDisplacement) {
+      corrupt_ecuq("displacement: found " + std::to_string(displacement) +
+                   ", expected -32 to 32, within the level's bin");
+    }
+    levels.displacements.push_back(displacement);
+  }
 }
 
 void read_explicit_levels(ByteReader* reader, PayloadHeader* header) {
@@ -156,7 +182,8 @@ std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, st
   const bool outliers = has_outliers(levels, layout);
   *out++ = kCoderHuffman;
   *out++ = static_cast<std::uint8_t>((levels.is_explicit() ? kModeExplicit : 0) |
-                                     (outliers ? kModeOutliers : 0));
+                                     (outliers ? kModeOutliers : 0) |
+                                     (levels.is_displaced() ? kModeDisplaced : 0));
   *out++ = static_cast<std::uint8_t>(layout.tuple);
   *out++ = static_cast<std::uint8_t>(layout.raw_bits);
   *out++ = static_cast<std::uint8_t>(layout.num_coded - 1);
@@ -168,6 +195,11 @@ std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, st
     out = write_le(out, levels.x_max);
     out = write_le(out, static_cast<std::uint32_t>(levels.num_levels));
     out = write_le(out, static_cast<std::uint32_t>(layout.base));
+    if (levels.is_displaced()) {
+      *out++ = static_cast<std::uint8_t>(levels.first_displaced);
+      *out++ = static_cast<std::uint8_t>(levels.displacements.size() - 1);
+    }
+    for (const std::int8_t displacement : levels.displacements) out = write_le(out, displacement);
   }
   if (layout.alphabet() > 1) out = write_code_table(plan.code.lengths, layout.alphabet(), out);
   for (std::size_t block = 0; block < num_blocks(size); ++block) {
@@ -194,15 +226,19 @@ PayloadHeader read_payload_header(const Frame& frame) {
   const auto mode = reader.read<std::uint8_t>("mode");
   const bool is_explicit = mode & kModeExplicit;
   header.has_outliers = mode & kModeOutliers;
-  if (mode > (kModeExplicit | kModeOutliers) || (is_explicit && header.has_outliers)) {
-    corrupt_ecuq("mode: found " + std::to_string(mode) + ", expected 0, 1 or 2");
+  const bool is_displaced = mode & kModeDisplaced;
+  if (mode > (kModeExplicit | kModeOutliers | kModeDisplaced) ||
+      (is_explicit && (header.has_outliers || is_displaced)) ||
+      (is_displaced && frame.header.version < kSecondVersion)) {
+    corrupt_ecuq("mode: found " + std::to_string(mode) +
+                 ", expected 0, 1 or 2, or in version 2 also 4 or 6");
   }
   Layout& layout = header.layout;
   layout.tuple =
       read_bounded(&reader, "tuple size", reader.read<std::uint8_t>("tuple size"), 1, kMaxTuple);
   if (layout.tuple > 1 && layout.tuple % 2 == 1) corrupt_ecuq("tuple size: expected 1, 2, 4 or 6");
   layout.raw_bits = read_bounded(&reader, "raw bits", reader.read<std::uint8_t>("raw bits"), 0,
-                                 layout.tuple > 1 || is_explicit ? 0 : kMaxRawBits);
+                                 layout.tuple > 1 || is_explicit || is_displaced ? 0 : kMaxRawBits);
   layout.num_coded = 1u + reader.read<std::uint8_t>("coded levels");
   if (layout.alphabet() > kMaxAlphabet || (layout.num_coded == 1 && layout.tuple > 1)) {
     corrupt_ecuq("code: " + std::to_string(layout.num_coded) + " levels in tuples of " +
@@ -212,6 +248,7 @@ PayloadHeader read_payload_header(const Frame& frame) {
   header.entropy = read_finite(&reader, "entropy");
   if (header.entropy < 0) corrupt_ecuq("entropy: expected no negative number");
   is_explicit ? read_explicit_levels(&reader, &header) : read_uniform_levels(&reader, &header);
+  if (is_displaced) read_displacements(&reader, &header);
   const float overflow = overflow_of(frame.header.dtype);
   if (!(header.levels.x_min > -overflow && header.levels.x_max < overflow)) {
     corrupt_ecuq("levels: expected values within the frame's dtype");

@@ -20,6 +20,7 @@ struct PayloadPlan {
   Levels levels;
   SymbolCode code;
   EncodedBlocks blocks;
+  double mean_squared_error = 0;       // estimated; 0 where nobody asked for it
   std::vector<std::uint8_t> finished;  // not empty: this, of the rANS coder, is the payload
 };
 

@@ -12,6 +12,9 @@ namespace docofl {
 constexpr std::uint8_t kCoderHuffman = 0;
 constexpr std::uint8_t kCoderRans = 1;
 
+// Frames with rANS, or with levels displaced from the centres of their bins.
+constexpr std::uint8_t kSecondVersion = 2;
+
 // Throws Error(kCorruptFrame).
 [[noreturn]] void corrupt_ecuq(const std::string& message);
 

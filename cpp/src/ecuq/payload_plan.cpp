@@ -14,6 +14,7 @@
 #include "ecuq/dependent_search.h"
 #include "ecuq/entropy_search.h"
 #include "ecuq/explicit_levels.h"
+#include "ecuq/level_grid.h"
 #include "ecuq/sample.h"
 #include "ecuq/symbol_code.h"
 
@@ -29,14 +30,12 @@ std::size_t sample_size(std::size_t tensor_size, Budget budget) {
   return std::min(kMost, std::max(kLeast, tensor_size / 8)) / part;
 }
 
-// Levels at the multiples of `step` that the range needs, so that zero is one of them and tensors
-// coded with one step agree on them. Where float32 cannot tell the ends of that grid, as few levels
-// as the step allows between the ends of the range.
+// Levels at the multiples of `step`, so that zero is one of them and tensors coded with one step
+// agree on them. Where that cannot be, as few levels as the step allows between the ends of the
+// range.
 Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
   const double length = static_cast<double>(range.x_max) - range.x_min;
-  const double first = std::floor(range.x_min / step + 0.5);
-  const double last = std::floor(range.x_max / step + 0.5);
-  if (!(last - first < kMaxLevels)) {
+  if (!(length / step < kMaxLevels - 1)) {
     char found[32], least[32];
     std::snprintf(found, sizeof found, "%g", step);
     std::snprintf(least, sizeof least, "%g", length / (kMaxLevels - 1));
@@ -44,26 +43,10 @@ Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
                                               ", expected at least " + least +
                                               " for values of this range");
   }
-  const double begin = std::min<double>(range.x_min, (first - 0.5) * step);
-  const double end = std::max<double>(range.x_max, (last + 0.5) * step);
-  const double largest = dtype == DType::kFloat16 ? 65504.0 : 0x1.fep127;
-  if (-begin <= largest && end <= largest) {
-    Levels levels{static_cast<float>(begin),
-                  static_cast<float>(end),
-                  static_cast<std::int32_t>(last - first) + 1,
-                  {}};
-    levels.x_min = std::min(levels.x_min, range.x_min);
-    levels.x_max = std::max(levels.x_max, range.x_max);
-    constexpr double kRounding = 0x1p-16;
-    const double distance = make_grid(levels).step;
-    if (distance <= step * (1 + kRounding) && distance >= step * (1 - kRounding)) return levels;
-  }
+  if (const std::optional<Levels> levels = levels_at(range, step, 0, dtype)) return *levels;
   const double num_levels = std::max(1.0, std::ceil(length / step));
-  return {range.x_min, range.x_max, static_cast<std::int32_t>(num_levels), {}};
+  return uniform_levels(range.x_min, range.x_max, static_cast<std::int32_t>(num_levels));
 }
-
-// Dependent quantization is the better one up to here.
-constexpr double kMaxSureBits = 4.5;
 
 PayloadPlan finished_plan(std::vector<std::uint8_t> payload) {
   PayloadPlan plan;
@@ -78,8 +61,11 @@ PayloadPlan make_plan(const PlanRequest& request, const Levels& levels, const Sy
   const std::size_t header = payload_header_size(levels, code, request.tensor.size);
   room = room.size > header ? MutableByteView{room.data + header, room.size - header}
                             : MutableByteView{};
-  return {
-      levels, code, encode_blocks(request.tensor, levels, code, room, request.options.threads), {}};
+  PayloadPlan plan;
+  plan.levels = levels;
+  plan.code = code;
+  plan.blocks = encode_blocks(request.tensor, levels, code, room, request.options.threads);
+  return plan;
 }
 
 PayloadPlan plan_payload(const PlanRequest& request) {
@@ -105,8 +91,7 @@ PayloadPlan plan_payload(const PlanRequest& request) {
       if (auto plan = search_dependent(request)) return finished_plan(std::move(plan->payload));
     }
     const Levels levels = levels_for_step(range, options.step, tensor.dtype);
-    const SymbolCode code =
-        choose_code(sample, levels.x_min, levels.x_max, levels.num_levels, tensor.size, threads);
+    const SymbolCode code = choose_code(sample, levels, tensor.size, threads);
     return make_plan(request, levels, code);
   }
 
@@ -124,10 +109,10 @@ PayloadPlan plan_payload(const PlanRequest& request) {
         return make_plan(request, *exact, code);
       }
     }
-    SymbolCode code =
-        choose_code(sample, range.x_min, range.x_max, num_levels, tensor.size, threads);
+    const Levels levels = uniform_levels(range.x_min, range.x_max, num_levels);
+    SymbolCode code = choose_code(sample, levels, tensor.size, threads);
     code.entropy = search.entropy(num_levels);
-    return make_plan(request, {range.x_min, range.x_max, num_levels, {}}, code);
+    return make_plan(request, levels, code);
   }
 
   // 4. The bytes rule: exact where few different values fit the budget, otherwise as fine as fits.
@@ -140,12 +125,10 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   }
   if (options.quality == Quality::kBest) {
     if (auto best = search_dependent(request)) {
-      // 128 levels may be too few for many bits: then a plain grid is finer.
-      const bool is_sure = !best->is_limited && options.bits <= kMaxSureBits;
-      if (is_sure) return finished_plan(std::move(best->payload));
+      // 128 levels may be too few for many bits, and a model of levels may miss what they share
+      // with their neighbours: then a plain grid is better.
       PayloadPlan fast = search_bytes(request, sample, range);
-      const double step = make_grid(fast.levels).step;
-      if (step * step / 12 < best->mean_squared_error) return fast;
+      if (fast.mean_squared_error < best->mean_squared_error) return fast;
       return finished_plan(std::move(best->payload));
     }
   }

@@ -173,7 +173,7 @@ std::uint8_t* write_rans_header(const RansCode& code, std::size_t size,
 }
 
 bool has_rans_payload(const Frame& frame) {
-  return frame.header.version >= kRansVersion && frame.size > 0 && frame.payload.size > 0 &&
+  return frame.header.version >= kSecondVersion && frame.size > 0 && frame.payload.size > 0 &&
          frame.payload.data[0] == kCoderRans;
 }
 

@@ -7,19 +7,18 @@
 
 #include "common/checked.h"
 #include "docofl/frame.h"
+#include "ecuq/levels.h"
 #include "entropy/rans.h"
 
 // The payload of ECUQ with the rANS coder (docs/format.md, sections 3.5 to 3.8).
 namespace docofl {
 
-constexpr std::uint8_t kRansVersion = 2;    // of frames with this payload
 constexpr std::size_t kRansBlock = 131072;  // coordinates that are coded together
 constexpr std::size_t kRansSegment = 4096;  // coordinates that share a table
 constexpr std::size_t kTrellisRun = 16384;  // coordinates from state 0 to the next state 0
 constexpr std::size_t kMaxRansTables = 16;
 constexpr unsigned kMaxDependentLevels = 128;
 constexpr unsigned kMaxPairLevels = 16;
-constexpr float kDisplacementUnit = 1.0f / 64;  // of a step
 constexpr std::size_t kRansOutlierBytes = 7;
 
 inline std::size_t num_rans_blocks(std::size_t size) { return divide_up(size, kRansBlock); }

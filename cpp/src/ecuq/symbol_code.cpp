@@ -26,12 +26,14 @@ constexpr double kHopelessBits = 0.05;
 // What a level takes in the code table, roughly.
 constexpr double kTableBitsPerLevel = 2.5;
 // Tuples are worth a try where at most this many bits a coordinate go to outliers.
-constexpr double kMaxTupleOutlierBits = 0.03;
+constexpr double kMaxTupleOutlierBits = 0.4;
 // Below this many coordinates the longer code table of tuples does not pay, except at low rates.
 constexpr std::size_t kMinTupleSize = 4096;
 constexpr double kMaxSmallTupleBits = 1.5;
-// Above this rate many words of pairs are too long for the decoder's table.
+// Above this rate many words of pairs are too long for the decoder's table. They may take this much
+// less than their levels, where neighbours are alike.
 constexpr double kMaxTupleBits = 2.5;
+constexpr double kMaxTupleGain = 1;
 constexpr unsigned kShortCodeLength = 14;
 
 // The largest tuples that fit the alphabet, from many coordinates to few.
@@ -287,15 +289,15 @@ SymbolCode measure_layout(const Sample& sample, const Levels& levels, const Layo
   return make_code(layout, counts, outliers, sample, size);
 }
 
-}  // namespace
-
-SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int32_t num_levels,
-                       std::size_t size, int threads) {
-  const GridParams grid = make_grid(x_min, x_max, num_levels);
+SymbolCode choose_for_grid(const Sample& sample, const Levels& levels, std::size_t size,
+                           int threads) {
+  const GridParams grid = make_grid(levels);
   const FineCounts fine = count_levels(sample, grid, threads);
   SymbolCode best = choose_single(sample, grid, fine, size);
-  const double max_bits = size < kMinTupleSize ? kMaxSmallTupleBits : kMaxTupleBits;
-  if (fine.shift > 0 || best.bits > max_bits) return best;
+  const bool is_small = size < kMinTupleSize;
+  const double max_bits = is_small ? kMaxSmallTupleBits : kMaxTupleBits;
+  const double max_gain = is_small ? 0 : kMaxTupleGain;
+  if (fine.shift > 0 || best.entropy > max_bits + max_gain) return best;
   const std::size_t total = sample.size();
   for (const TupleShape& shape : kTupleShapes) {
     BinWindow window{0, fine.bins.size(), total};
@@ -311,32 +313,38 @@ SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int3
     layout.num_coded = static_cast<unsigned>(window.length);
     layout.tuple = shape.tuple;
     layout.placeholder = most_frequent(view(fine), window);
-    const SymbolCode tuples =
-        measure_layout(sample, {x_min, x_max, num_levels, {}}, layout, size, threads);
-    if (tuples.bits < best.bits + kSpeedBonus) best = tuples;
+    const SymbolCode tuples = measure_layout(sample, levels, layout, size, threads);
+    if (tuples.bits <= max_bits && tuples.bits < best.bits + kSpeedBonus) best = tuples;
     break;
   }
   return best;
 }
 
-SymbolCode choose_code(const Sample& sample, const Levels& explicit_levels, std::size_t size,
-                       int threads) {
+SymbolCode choose_for_explicit(const Sample& sample, const Levels& levels, std::size_t size,
+                               int threads) {
   Layout layout;
-  layout.num_coded = static_cast<unsigned>(explicit_levels.explicit_values.size());
-  SymbolCode best = measure_layout(sample, explicit_levels, layout, size, threads);
+  layout.num_coded = static_cast<unsigned>(levels.explicit_values.size());
+  SymbolCode best = measure_layout(sample, levels, layout, size, threads);
   for (const TupleShape& shape : kTupleShapes) {
     if (layout.num_coded < 2 || layout.num_coded > shape.max_levels) continue;
     layout.tuple = shape.tuple;
-    const SymbolCode tuples = measure_layout(sample, explicit_levels, layout, size, threads);
+    const SymbolCode tuples = measure_layout(sample, levels, layout, size, threads);
     if (tuples.bits < best.bits) best = tuples;
     break;
   }
   return best;
 }
 
-double bits_covariance(const Sample& sample, const DeviationParams& deviation, float x_min,
-                       float x_max, std::int32_t num_levels, int threads) {
-  const GridParams grid = make_grid(x_min, x_max, num_levels);
+}  // namespace
+
+SymbolCode choose_code(const Sample& sample, const Levels& levels, std::size_t size, int threads) {
+  return levels.is_explicit() ? choose_for_explicit(sample, levels, size, threads)
+                              : choose_for_grid(sample, levels, size, threads);
+}
+
+double bits_covariance(const Sample& sample, const DeviationParams& deviation, const Levels& levels,
+                       int threads) {
+  const GridParams grid = make_grid(levels);
   const FineCounts fine = count_levels(sample, grid, threads);
   const double all = static_cast<double>(sample.size());
   double bits_sum = 0, deviation_sum = 0, product_sum = 0;

@@ -18,18 +18,13 @@ struct SymbolCode {
   double bits = 0;
 };
 
-// The cheapest code found for a uniform grid of `num_levels` over [x_min, x_max], for a tensor of
-// `size` coordinates of which `sample` was taken.
-SymbolCode choose_code(const Sample& sample, float x_min, float x_max, std::int32_t num_levels,
-                       std::size_t size, int threads);
+// The cheapest code found for the levels, for a tensor of `size` coordinates of which `sample` was
+// taken. Explicit levels have the tuple size to choose alone.
+SymbolCode choose_code(const Sample& sample, const Levels& levels, std::size_t size, int threads);
 
-// The same for explicit levels, where the tuple size is all there is to choose.
-SymbolCode choose_code(const Sample& sample, const Levels& explicit_levels, std::size_t size,
+// The covariance of a value's bits at their ideal and its deviation, for uniform levels.
+double bits_covariance(const Sample& sample, const DeviationParams& deviation, const Levels& levels,
                        int threads);
-
-// The covariance of a value's bits at their ideal and its deviation.
-double bits_covariance(const Sample& sample, const DeviationParams& deviation, float x_min,
-                       float x_max, std::int32_t num_levels, int threads);
 
 // A grid of 2^raw_bits levels without code words: raw bits alone.
 SymbolCode fixed_width_code(unsigned raw_bits);

@@ -27,6 +27,9 @@ struct WindowParams {
   std::int32_t span;
 };
 
+constexpr float kDisplacementUnit = 1.0f / 64;  // of a step
+constexpr unsigned kMaxDisplaced = 16;          // levels
+
 // Coded levels that become values. [coded, ...), [out, ...) and `count` move on as values are
 // written.
 struct Reconstruction {
@@ -34,6 +37,10 @@ struct Reconstruction {
   unsigned table_size;  // ... so many of them
   GridParams grid;      // or, where `table` is null, the centres of bins: those of level base + j
   std::int32_t base;
+  // Null, or how far 16 coded levels from `first_displaced` on lie from those centres, in units of
+  // 1/64 of the step; for narrow grids.
+  const std::int8_t* displacements;
+  unsigned first_displaced;
   bool pairs;        // two coded levels a byte, the first in the high half; needs a table
   bool past_caches;  // for outputs so large that they would only push other data out of the caches
   const std::uint8_t* coded;

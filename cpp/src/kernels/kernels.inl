@@ -146,6 +146,18 @@ void reconstruct_grid(const Reconstruction& work, std::size_t n) {
   }
 }
 
+// k + 1/2 + d/64 is exact: the levels of a narrow grid have at most 14 bits.
+void reconstruct_displaced(const Reconstruction& work, std::size_t n) {
+  const float x_min = static_cast<float>(work.grid.x_min);
+  const float step = static_cast<float>(work.grid.step);
+  for (std::size_t i = 0; i < n; ++i) {
+    const unsigned place = work.coded[i] - work.first_displaced;
+    const int displacement = place < kMaxDisplaced ? work.displacements[place] : 0;
+    const float centre = static_cast<float>(work.base + work.coded[i]) + 0.5f;
+    work.out[i] = x_min + (centre + static_cast<float>(displacement) * kDisplacementUnit) * step;
+  }
+}
+
 // Writes n values, an even number of pairs unless they are the last.
 void reconstruct_some(Reconstruction* work, std::size_t n) {
   if (work->pairs) {
@@ -155,6 +167,8 @@ void reconstruct_some(Reconstruction* work, std::size_t n) {
     }
   } else if (work->table != nullptr) {
     for (std::size_t i = 0; i < n; ++i) work->out[i] = work->table[work->coded[i]];
+  } else if (work->displacements != nullptr) {
+    reconstruct_displaced(*work, n);
   } else if (work->grid.narrow) {
     reconstruct_grid<float>(*work, n);
   } else {

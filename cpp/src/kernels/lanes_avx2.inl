@@ -141,6 +141,12 @@ struct ValueLanes<float> {
     const __m256 centre = _mm256_add_ps(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)), first);
     return _mm256_add_ps(x_min, _mm256_mul_ps(centre, step));
   }
+  // The same, `offset` steps from there.
+  __m256 operator()(const std::uint8_t* coded, __m256 offset) const {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(coded));
+    const __m256 centre = _mm256_add_ps(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)), first);
+    return _mm256_add_ps(x_min, _mm256_mul_ps(_mm256_add_ps(centre, offset), step));
+  }
 
   __m256 first, step, x_min;
 };
@@ -206,6 +212,33 @@ struct GridLanes : GroupWriter<GridLanes<Real>, kGroup, 2> {
   }
 
   ValueLanes<Real> value;
+};
+
+struct DisplacedLanes : GroupWriter<DisplacedLanes, kGroup, 2> {
+  explicit DisplacedLanes(const Reconstruction& work)
+      : value(work.grid, work.base),
+        first_displaced(_mm256_set1_epi8(static_cast<char>(work.first_displaced))),
+        displacements(_mm256_broadcastsi128_si256(
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(work.displacements)))) {}
+
+  void values_of(const std::uint8_t* coded, __m256 values[4]) const {
+    const __m256i levels = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(coded));
+    // Shuffles give 0 for a place with its top bit set: those of other levels.
+    const __m256i place =
+        _mm256_adds_epu8(_mm256_sub_epi8(levels, first_displaced), _mm256_set1_epi8(0x70));
+    alignas(32) std::int8_t found[kGroup];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(found),
+                       _mm256_shuffle_epi8(displacements, place));
+    for (std::size_t k = 0; k < 4; ++k) {
+      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(found + 8 * k));
+      const __m256 offset = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+                                          _mm256_set1_ps(kDisplacementUnit));
+      values[k] = value(coded + 8 * k, offset);
+    }
+  }
+
+  ValueLanes<float> value;
+  __m256i first_displaced, displacements;
 };
 
 // 32 levels from 16 bytes with two each, the first in the high half.
@@ -321,6 +354,8 @@ void with_lanes(Reconstruction* work, const Use& use) {
   }
   if (work->pairs) {
     use(PairLanes(*work));
+  } else if (work->table == nullptr && work->displacements != nullptr) {
+    use(DisplacedLanes(*work));
   } else if (work->table == nullptr && work->grid.narrow) {
     use(GridLanes<float>(*work));
   } else if (work->table == nullptr) {

@@ -101,10 +101,19 @@ def quantize(
     return clipped.astype(np.int64)  # truncates
 
 
+def is_narrow(num_levels: int, x_min: float, x_max: float) -> bool:
+    """Return whether the arithmetic of a grid is that of float32 (section 3.1 of the format)."""
+    return _working_type(num_levels, x_min, x_max) is np.float32
+
+
 def reconstruct(
-    indices: NDArray[np.int64], num_levels: int, x_min: float, x_max: float
+    indices: NDArray[np.int64],
+    num_levels: int,
+    x_min: float,
+    x_max: float,
+    displacements: NDArray[np.int64] | int = 0,
 ) -> NDArray[np.float32]:
-    """Return the centres of the bins.
+    """Return the centres of the bins, or values at a distance from them.
 
     Parameters
     ----------
@@ -112,6 +121,8 @@ def reconstruct(
         0 … ``num_levels - 1``.
     num_levels, x_min, x_max
         As for `quantize`.
+    displacements : ndarray of int64 or int, default 0
+        Distances from the centres in 64ths of a step.
 
     Returns
     -------
@@ -125,8 +136,9 @@ def reconstruct(
     """
     real = _working_type(num_levels, x_min, x_max)
     step = real((float(x_max) - float(x_min)) / num_levels)
-    centres: NDArray[np.floating[Any]] = real(x_min) + (indices.astype(real) + real(0.5)) * step
-    return centres.astype(np.float32)
+    places = indices.astype(real) + real(0.5) + np.asarray(displacements, real) / real(64)
+    values: NDArray[np.floating[Any]] = real(x_min) + places * step
+    return values.astype(np.float32)
 
 
 def entropy(indices: NDArray[np.int64]) -> float:

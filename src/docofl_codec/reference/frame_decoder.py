@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from . import eden
 from .bits import BitReader, ByteReader, unpack_fields
 from .checksum import frame_checksum
-from .ecuq import reconstruct
+from .ecuq import is_narrow, reconstruct
 from .huffman import PrefixDecoder, read_width
 from .rans import decode_rans_payload
 
@@ -23,7 +23,7 @@ Values = NDArray[np.floating[Any]]
 
 MAGIC = b"\xd0\xc0\xf1"
 VERSIONS = (1, 2)
-RANS_VERSION = 2
+SECOND_VERSION = 2
 HUFFMAN, RANS = 0, 1
 CODECS = ("identity", "ecuq", "eden")
 DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -40,6 +40,8 @@ LARGEST = {"float16": 65504.0, "bfloat16": float.fromhex("0x1.fep127")}
 MAX_ROTATED_LEVEL = 2.0**64  # sums of a block's levels must stay finite
 MAX_LEVELS = 2**30
 MAX_ALPHABET = 256
+MAX_DISPLACED = 16
+MAX_DISPLACEMENT = 32  # half a step
 MAX_CODE_LENGTH = 16
 BLOCK = 65_536
 MIN_BLOCK_OF_FOUR_STREAMS = 4_096
@@ -58,6 +60,7 @@ class _Levels:
     x_max: float
     num_levels: int
     base: int
+    displacements: NDArray[np.int64] | None = None  # of all coded levels
 
     @property
     def alphabet(self) -> int:
@@ -69,7 +72,12 @@ class _Levels:
     def values(self, levels: NDArray[np.int64]) -> NDArray[np.float32]:
         if self.explicit is not None:
             return self.explicit[levels]
-        return reconstruct(levels, self.num_levels, self.x_min, self.x_max)
+        shifts: NDArray[np.int64] | int = 0
+        if self.displacements is not None:
+            coded = levels - self.base
+            inside = (coded >= 0) & (coded < self.coded_levels)
+            shifts = np.where(inside, self.displacements[np.where(inside, coded, 0)], 0)
+        return reconstruct(levels, self.num_levels, self.x_min, self.x_max, shifts)
 
 
 @dataclass(frozen=True)
@@ -195,18 +203,19 @@ def _decode_ecuq(
     if n == 0:
         return np.empty(0, np.float32), {}
     coder = payload.byte("coder")
-    if coder == RANS and version >= RANS_VERSION:
+    if coder == RANS and version >= SECOND_VERSION:
         return decode_rans_payload(payload, n, overflow)
     _check(coder == HUFFMAN, f"coder {coder} is not supported")
     mode = payload.byte("mode")
-    _check(mode in (0, 1, 2), f"mode is {mode:#04x}, expected 0, 1 or 2")
+    modes = (0, 1, 2) if version < SECOND_VERSION else (0, 1, 2, 4, 6)
+    _check(mode in modes, f"mode is {mode:#04x}, expected one of {modes}")
     tuple_size = payload.byte("tuple size")
     _check(tuple_size in (1, 2, 4, 6), f"tuple size is {tuple_size}, expected 1, 2, 4 or 6")
     raw_bits = payload.byte("raw bits")
     _check(raw_bits <= 24, f"raw bits is {raw_bits}, expected at most 24")
     _check(
-        raw_bits == 0 or (tuple_size == 1 and mode != 1),
-        "raw bits go with single coordinates and uniform levels only",
+        raw_bits == 0 or (tuple_size == 1 and mode in (0, 2)),
+        "raw bits go with single coordinates and centres of uniform levels only",
     )
     coded_levels = payload.byte("W - 1") + 1
     _check(coded_levels**tuple_size <= MAX_ALPHABET, "alphabet: W^t exceeds 256")
@@ -223,6 +232,7 @@ def _decode_ecuq(
     return np.concatenate(blocks), {
         "entropy": entropy,
         "explicit_levels": levels.explicit is not None,
+        "centroids": levels.displacements is not None,
         "num_levels": levels.num_levels,
         "coded_levels": coded_levels,
         "tuple_size": tuple_size,
@@ -253,8 +263,26 @@ def _read_levels(
     _check(1 <= num_levels <= MAX_LEVELS, f"K is {num_levels}, expected 1 to {MAX_LEVELS}")
     last = base + ((coded_levels - 1) << raw_bits)
     _check(last < num_levels, f"coded window reaches level {last}, beyond K = {num_levels}")
+    displacements = None
+    if mode & 4:
+        _check(is_narrow(num_levels, x_min, x_max), "displaced levels: the grid is not narrow")
+        first, count = payload.byte("first displaced"), payload.byte("displaced") + 1
+        _check(count <= MAX_DISPLACED, f"{count} displaced levels, expected at most 16")
+        _check(first + count <= coded_levels, "displaced levels: not all are coded")
+        displacements = np.zeros(coded_levels, np.int64)
+        displacements[first : first + count] = payload.unpack(f"{count}b", "displacements")
+        _check(int(np.abs(displacements).max()) <= MAX_DISPLACEMENT, "displacement beyond its bin")
     return _Levels(
-        tuple_size, raw_bits, coded_levels, mode == 2, None, x_min, x_max, num_levels, base
+        tuple_size,
+        raw_bits,
+        coded_levels,
+        bool(mode & 2),
+        None,
+        x_min,
+        x_max,
+        num_levels,
+        base,
+        displacements,
     )
 
 

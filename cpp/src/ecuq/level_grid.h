@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+
+#include "common/source.h"
+#include "docofl/tensor.h"
+#include "ecuq/levels.h"
+
+namespace docofl {
+
+// Levels at `origin` and at multiples of `step` from it, as many as the range needs; none where
+// there are more than a frame can tell, where float32 cannot hold the ends of that grid well
+// enough, or where values of one sign would get a level of the other.
+std::optional<Levels> levels_at(const ValueRange& range, double step, double origin, DType dtype);
+
+}  // namespace docofl
