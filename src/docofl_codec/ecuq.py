@@ -36,10 +36,12 @@ def encode(
 ) -> bytes:
     """Compress a tensor to about `bits` bits a coordinate, or to levels at a distance of `step`.
 
-    Values become the centres of K equal bins between the smallest and the largest one, so that
-    ``|x - x_hat| <= 0.51 * step`` plus the rounding of the dtype; K is the largest number found
-    that meets the budget. A tensor of at most 256 different values is kept exactly where that meets
-    the budget. With `step` the centres are its multiples instead, as many as are needed.
+    Values become levels, one for each of K equal bins as narrow as the budget allows. Levels are
+    the centres of their bins or, at small budgets, the means of the values there, so that
+    ``|x - x_hat|`` is at most half a step, or a step where :func:`docofl_codec.inspect` says
+    ``centroids``, plus a hundredth of a step and the rounding of the dtype. A tensor of at most 256
+    different values is kept exactly where that meets the budget. With `step` levels are its
+    multiples, as many as are needed, and values within half of it.
 
     Parameters
     ----------
