@@ -218,6 +218,50 @@ DOCOFL_TEST(values_of_levels) {
   });
 }
 
+DOCOFL_TEST(values_of_displaced_levels) {
+  test::for_each_isa([](const std::string& isa) {
+    test::Random random(48);
+    for (const GridParams& grid : grids()) {
+      if (!grid.narrow) continue;
+      const auto num_coded = std::min<std::size_t>(256, static_cast<std::size_t>(grid.num_levels));
+      const auto base = static_cast<std::int32_t>(
+          random.below(static_cast<std::size_t>(grid.num_levels) - num_coded + 1));
+      for (std::size_t n = 0; n <= 140; ++n) {
+        const test::Note note("isa ", isa, ", K ", grid.num_levels, ", base ", base, ", n ", n);
+        const auto first = static_cast<unsigned>(random.below(256));
+        std::int8_t displacements[kMaxDisplaced] = {};
+        for (unsigned i = 0; i < kMaxDisplaced && first + i < 256; ++i) {
+          displacements[i] = static_cast<std::int8_t>(static_cast<int>(random.below(65)) - 32);
+        }
+        test::ExactArray<std::uint8_t> coded(n, n % 5);
+        test::ExactArray<float> out(n, n % 9);
+        for (std::size_t i = 0; i < n; ++i) {
+          coded[i] = static_cast<std::uint8_t>(random.below(num_coded));
+        }
+        Reconstruction work{};
+        work.grid = grid;
+        work.base = base;
+        work.displacements = displacements;
+        work.first_displaced = first;
+        work.past_caches = n % 2 == 1;
+        work.coded = coded.data();
+        work.out = out.data();
+        work.count = n;
+        kernels().reconstruct(&work);
+        DOCOFL_CHECK_EQUAL(work.count, 0u);
+        for (std::size_t i = 0; i < n; ++i) {
+          const unsigned place = coded[i] - first;
+          const double shift = place < kMaxDisplaced ? displacements[place] / 64.0 : 0;
+          const float step = static_cast<float>(grid.step);
+          const float offset = static_cast<float>(base + coded[i] + 0.5 + shift) * step;
+          const float expected = static_cast<float>(grid.x_min) + offset;
+          DOCOFL_CHECK_SAME(&out[i], &expected, 1);
+        }
+      }
+    }
+  });
+}
+
 DOCOFL_TEST(values_of_levels_with_raw_bits) {
   test::for_each_isa([](const std::string& isa) {
     test::Random random(45);

@@ -38,7 +38,7 @@ struct Reconstruction {
   GridParams grid;      // or, where `table` is null, the centres of bins: those of level base + j
   std::int32_t base;
   // Null, or how far 16 coded levels from `first_displaced` on lie from those centres, in units of
-  // 1/64 of the step; for narrow grids.
+  // 1/64 of the step, 0 for those beyond 255; for narrow grids.
   const std::int8_t* displacements;
   unsigned first_displaced;
   bool pairs;        // two coded levels a byte, the first in the high half; needs a table
