@@ -15,7 +15,8 @@ using namespace binding;
 namespace {
 
 py::bytes ecuq_encode(const py::handle& data, int dtype, const Shape& shape, int flags, double bits,
-                      double tolerance, bool entropy_budget, int threads, double step, bool best) {
+                      double tolerance, bool entropy_budget, int threads, double step, bool best,
+                      bool centroids) {
   const Buffer buffer(data, PyBUF_SIMPLE);
   const docofl::FrameHeader header = make_header(docofl::CodecId::kEcuq, dtype, shape, flags);
   const docofl::TensorView tensor = tensor_view(buffer, header);
@@ -25,6 +26,7 @@ py::bytes ecuq_encode(const py::handle& data, int dtype, const Shape& shape, int
   options.budget = entropy_budget ? docofl::Budget::kEntropy : docofl::Budget::kBytes;
   if (step != 0) options.budget = docofl::Budget::kNone;
   options.step = step;
+  options.centroids = centroids;
   options.quality = best ? docofl::Quality::kBest : docofl::Quality::kFast;
   options.threads = threads;
   // With a bound on the size the frame is made in one pass, in memory that is cut to size later.
@@ -72,7 +74,8 @@ py::dict build_info() {
 void register_codec(py::module_& module) {
   module.def("ecuq_encode", &ecuq_encode, py::arg("data"), py::arg("dtype"), py::arg("shape"),
              py::arg("flags"), py::arg("bits"), py::arg("tolerance"), py::arg("entropy_budget"),
-             py::arg("threads"), py::arg("step") = 0.0, py::arg("best") = false);
+             py::arg("threads"), py::arg("step") = 0.0, py::arg("best") = false,
+             py::arg("centroids") = true);
   module.def("identity_encode", &identity_encode, py::arg("data"), py::arg("dtype"),
              py::arg("shape"), py::arg("flags"), py::arg("threads"));
   py::class_<FrameHandle>(module, "Frame")

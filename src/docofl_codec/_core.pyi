@@ -50,6 +50,7 @@ def ecuq_encode(
     threads: int,
     step: float = 0.0,
     best: bool = False,
+    centroids: bool = True,
 ) -> bytes: ...
 def eden_encode(
     data: Any,

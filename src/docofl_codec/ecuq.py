@@ -32,6 +32,7 @@ def encode(
     budget: Budget = "bytes",
     tolerance: float = DEFAULT_TOLERANCE,
     quality: Quality = "fast",
+    centroids: bool | None = None,
     threads: int | None = None,
 ) -> bytes:
     """Compress a tensor to about `bits` bits a coordinate, or to levels at a distance of `step`.
@@ -41,7 +42,7 @@ def encode(
     ``|x - x_hat|`` is at most half a step, or a step where :func:`docofl_codec.inspect` says
     ``centroids``, plus a hundredth of a step and the rounding of the dtype. A tensor of at most 256
     different values is kept exactly where that meets the budget. With `step` levels are its
-    multiples, as many as are needed, and values within half of it.
+    multiples, as many as are needed.
 
     Parameters
     ----------
@@ -67,6 +68,10 @@ def encode(
         steps, most within one, and may lie up to two steps beyond the extremes;
         ``budget="entropy"`` does not go with it. Tensors of fewer than
         1,024 values are coded as with ``"fast"``.
+    centroids : bool, optional
+        Whether levels of ``"fast"`` may lie at the means of their values instead of the centres of
+        their bins: a tenth less squared error at 2 bits, and values within a step instead of half
+        a step. By default with a budget in bytes, not with a `step`.
     threads : int, optional
         Threads to use at most; by default OpenMP's number. The bytes do not depend on it.
 
@@ -102,6 +107,7 @@ def encode(
         budget=budget,
         tolerance=tolerance,
         quality=quality,
+        centroids=centroids,
         threads=threads,
     )
 
@@ -120,6 +126,7 @@ def encode_raw(
     budget: Budget = "bytes",
     tolerance: float = DEFAULT_TOLERANCE,
     quality: Quality = "fast",
+    centroids: bool | None = None,
     threads: int | None = None,
 ) -> bytes:
     """Do what :func:`encode` does, for memory that has no tensor around it."""
@@ -140,6 +147,7 @@ def encode_raw(
         check_threads(threads),
         0.0 if step is None else step,
         quality == "best",
+        step is None if centroids is None else centroids,
     )
 
 

@@ -26,8 +26,9 @@ struct EcuqOptions {
   double tolerance = 0.01;  // how far below the budget, in bits a coordinate, a search may stop
   Budget budget = Budget::kBytes;
   Quality quality = Quality::kFast;
-  bool centroids =
-      true;         // for Budget::kBytes: levels at the means of their values, where that pays
+  // Not for Budget::kEntropy: levels at the means of their values, where that pays; values are then
+  // within a step instead of half a step.
+  bool centroids = true;
   double step = 0;  // for Budget::kNone: the distance of levels, which are its multiples
   int threads = 0;  // 0: as many as OpenMP would use; never changes a byte
 };

@@ -62,13 +62,9 @@ class BytesSearch {
     if (rough_ == 0) return std::nullopt;
     const Grid& grid = grid_for(coarse_sample_, rough_);
     const LevelMeans means(coarse_sample_, grid.levels, grid.code.layout);
-    // Means where they take fewer bits than a smaller step would, for the same error.
-    const double gain = means.centre_error() / means.mean_error() - 1;
-    const double saved = 0.5 * gain / 0.6931471805599453 * static_cast<double>(tensor_.size);
-    const double taken = 8.0 * (2 + static_cast<double>(means.size()));
-    has_means_ = options_.centroids && saved > 2 * taken;
+    has_means_ = options_.centroids && means.pay(tensor_.size);
     if (!has_means_) return means.centre_error();
-    means_bits_ = taken / static_cast<double>(tensor_.size);
+    means_bits_ = means.bits() / static_cast<double>(tensor_.size);
     return means.mean_error();
   }
 

@@ -12,6 +12,14 @@ namespace {
 // Means of so few values of a sample tell little about those of the tensor.
 constexpr std::uint32_t kMinMeanCount = 16;
 
+// The level whose centre is zero, but for rounding; -1 where there is none.
+std::int64_t level_at_zero(const GridParams& grid) {
+  const double level = std::floor(-grid.x_min * grid.inverse_step);
+  const double centre = grid.x_min + (level + 0.5) * grid.step;
+  const bool is_zero = std::fabs(centre) < grid.step * static_cast<double>(kDisplacementUnit) / 2;
+  return is_zero && level >= 0 && level < grid.num_levels ? static_cast<std::int64_t>(level) : -1;
+}
+
 }  // namespace
 
 LevelMeans::LevelMeans(const Sample& sample, const Levels& levels, const Layout& layout)
@@ -19,6 +27,7 @@ LevelMeans::LevelMeans(const Sample& sample, const Levels& levels, const Layout&
   constexpr std::size_t kPiece = 2048;
   const GridParams grid = make_grid(levels);
   if (layout.raw_bits == 0 && grid.narrow) levels_.resize(layout.num_coded);
+  zero_ = static_cast<std::size_t>(level_at_zero(grid) - layout.base);
   std::int32_t found[kPiece];
   double squares = 0;
   for (std::size_t begin = 0; begin < sample.size(); begin += kPiece) {
@@ -39,8 +48,8 @@ LevelMeans::LevelMeans(const Sample& sample, const Levels& levels, const Layout&
   // The best run of at most 16.
   double run_gain = 0, best_gain = 0;
   for (std::size_t j = 0; j < levels_.size(); ++j) {
-    run_gain += gain(levels_[j]);
-    if (j >= kMaxDisplaced) run_gain -= gain(levels_[j - kMaxDisplaced]);
+    run_gain += gain(j);
+    if (j >= kMaxDisplaced) run_gain -= gain(j - kMaxDisplaced);
     if (run_gain > best_gain) {
       best_gain = run_gain;
       end_ = j + 1;
@@ -52,8 +61,19 @@ LevelMeans::LevelMeans(const Sample& sample, const Levels& levels, const Layout&
   mean_error_ = (squares - best_gain) * scale;
 }
 
-double LevelMeans::gain(const Level& level) const {
-  return level.count >= min_count_ ? level.offsets * level.offsets / level.count : 0;
+bool LevelMeans::has_mean(std::size_t coded) const {
+  return coded != zero_ && levels_[coded].count >= min_count_;
+}
+
+double LevelMeans::gain(std::size_t coded) const {
+  const Level& level = levels_[coded];
+  return has_mean(coded) ? level.offsets * level.offsets / level.count : 0;
+}
+
+bool LevelMeans::pay(std::size_t size) const {
+  if (begin_ == end_) return false;
+  const double saved = 0.5 * (centre_error_ / mean_error_ - 1) / 0.6931471805599453;
+  return saved * static_cast<double>(size) > 2 * bits();
 }
 
 void LevelMeans::displace(Levels* levels) const {
@@ -62,7 +82,7 @@ void LevelMeans::displace(Levels* levels) const {
   for (std::size_t j = begin_; j < end_; ++j) {
     const Level& level = levels_[j];
     double units = 0;
-    if (level.count >= min_count_) {
+    if (has_mean(j)) {
       units =
           std::floor(level.offsets / level.count / static_cast<double>(kDisplacementUnit) + 0.5);
     }

@@ -15,6 +15,7 @@
 #include "ecuq/entropy_search.h"
 #include "ecuq/explicit_levels.h"
 #include "ecuq/level_grid.h"
+#include "ecuq/level_means.h"
 #include "ecuq/sample.h"
 #include "ecuq/symbol_code.h"
 
@@ -90,8 +91,12 @@ PayloadPlan plan_payload(const PlanRequest& request) {
     if (options.quality == Quality::kBest) {
       if (auto plan = search_dependent(request)) return finished_plan(std::move(plan->payload));
     }
-    const Levels levels = levels_for_step(range, options.step, tensor.dtype);
+    Levels levels = levels_for_step(range, options.step, tensor.dtype);
     const SymbolCode code = choose_code(sample, levels, tensor.size, threads);
+    if (options.centroids) {
+      const LevelMeans means(sample, levels, code.layout);
+      if (means.pay(tensor.size)) means.displace(&levels);
+    }
     return make_plan(request, levels, code);
   }
 

@@ -348,7 +348,9 @@ class _Writer:
     def _encode_memory(self, memory: Memory, options: dict[str, Any]) -> bytes:
         flat = np.ascontiguousarray(memory.flat)
         raw = RawTensor(flat, DTYPE_NAMES.index(memory.dtype), flat.shape, 0)
-        return ecuq.encode_raw(raw, threads=self._threads, quality=self._quality, **options)
+        return ecuq.encode_raw(
+            raw, threads=self._threads, quality=self._quality, centroids=True, **options
+        )
 
     def _blame(
         self, group: list[int], options: dict[str, Any], error: CodecError
