@@ -29,6 +29,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         file = new.open("xb+")
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
+    except BaseException:  # Ctrl-C when the file was there, but not yet ours to name
+        new.unlink(missing_ok=True)
+        raise
     try:
         with file:
             yield file
