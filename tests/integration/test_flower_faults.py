@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -1026,6 +1028,80 @@ def test_files_of_calls_that_failed_do_not_stay(tmp_path: Path) -> None:
     names = {path.read_bytes() for path in tmp_path.iterdir()}
     assert names == {b"second", b"of another node"}
     assert store.digests() == [digest_of(b"second")]  # the failed call had deleted the first
+
+
+def test_files_that_are_left_behind_are_deleted(tmp_path: Path) -> None:
+    digest = digest_of(b"x")
+    old, recent = time.time() - 8 * 24 * 3600, time.time() - 6 * 24 * 3600
+    ages = {
+        f"1-2-{digest}.anchor.new": recent,  # its own, of a write that was cut off
+        f"1-3-{digest}.anchor": old,  # of a node that is gone
+        f"7-2-{digest}.anchor.new": old,  # of a run that is over
+        f"7-3-{digest}.anchor": recent,  # of a run that may go on
+        "my.anchor": old,
+        "notes.txt": old,
+    }
+    for name, age in ages.items():
+        (tmp_path / name).write_bytes(b"x")
+        os.utime(tmp_path / name, (age, age))
+    AnchorStore(Context(1, 2, {}, RecordDict(), {}), tmp_path, 1).put(b"new")
+    left = {path.name for path in tmp_path.iterdir()}
+    own = f"1-2-{digest_of(b'new')}.anchor"
+    assert left == {own, f"7-3-{digest}.anchor", "my.anchor", "notes.txt"}
+
+
+def test_files_that_are_in_use_stay(tmp_path: Path) -> None:
+    context = Context(1, 2, {}, RecordDict(), {})
+    store = AnchorStore(context, tmp_path, 1)
+    store.put(b"in use")
+    (path,) = tmp_path.iterdir()
+    os.utime(path, (0, 0))
+    assert store.get(digest_of(b"in use")) == b"in use"
+    AnchorStore(Context(1, 3, {}, RecordDict(), {}), tmp_path, 1).put(b"of another node")
+    assert path.exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"damaged", b"\x00" * 100])
+def test_an_anchor_that_is_damaged_in_the_state_is_fetched_again(damage: bytes) -> None:
+    grid = federation(3)
+    strategy = docofl(deploy_every=100)
+
+    def spoil() -> None:
+        state = grid.by_partition(1).context.state
+        record = state.array_records[ANCHORS]
+        state[ANCHORS] = ArrayRecord(
+            {
+                name: Array(dtype="uint8", shape=array.shape, stype=array.stype, data=damage)
+                for name, array in record.items()
+            }
+        )
+
+    at_round(strategy, 3, spoil)
+    result = rounds(strategy, grid, initial(), 4)
+    assert by_round(result, "resynchronised") == [0, 0, 1, 0]
+    assert total(result, "accepted") == 12
+    undisturbed = rounds(docofl(deploy_every=100), federation(3), initial(), 4)
+    np.testing.assert_array_equal(weights_of(result), weights_of(undisturbed))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ConfigRecord({"a": 1}),
+        ArrayRecord({"no number": Array(np.zeros(3))}),
+        ArrayRecord({"00000001-xyz": Array("uint8", (1,), PATH_STYPE, b"\xff\x00")}),
+    ],
+)
+def test_a_state_that_somebody_else_has_written(record: Any) -> None:
+    grid = federation(3)
+    strategy = docofl(deploy_every=2)
+
+    def spoil() -> None:
+        grid.by_partition(1).context.state[ANCHORS] = record
+
+    at_round(strategy, 3, spoil)
+    result = rounds(strategy, grid, initial(), 5)
+    assert total(result, "accepted") == 15
 
 
 def test_the_store_keeps_the_latest_two() -> None:

@@ -40,8 +40,8 @@ class DoCoFLMod:
     Parameters
     ----------
     folder : path, optional
-        Keep large anchors there instead of in the node's state. At most two files for each run and
-        node are left behind.
+        Keep large anchors there instead of in the node's state, two at most for each run and node.
+        Files that nobody has used for a week are deleted when the next one is written.
     min_bytes : int, default 1 MiB
         What is large.
 
