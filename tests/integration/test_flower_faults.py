@@ -634,6 +634,13 @@ def test_no_single_update_ends_the_run(value: float, make: Callable[..., Strateg
     np.testing.assert_array_equal(weights_of(with_it), weights_of(without))
 
 
+def test_a_huge_update_alone_in_the_first_round() -> None:
+    arrays = ArrayRecord({"w": Array(np.ones((30, 100), dtype=np.float32))})
+    apps = {f"n{i}": client_app(garbage) for i in range(3)}
+    result = rounds(docofl(), federation(4, n3=moving(w=1e38), **apps), arrays, 2)
+    assert by_round(result, "dropped") == [4, 4]
+
+
 def test_one_of_two_is_enough_to_tell() -> None:
     result = rounds(docofl(), federation(2, n0=moving(w=1e30)), initial(), 3)
     assert by_round(result, "dropped") == [1, 1, 1]
@@ -670,18 +677,26 @@ def test_who_learns_nothing_sets_no_limit() -> None:
     assert total(result, "accepted") == 25
 
 
+def norm_complaints(limits: NormLimits, *norms: float, model: float = 0.0) -> list[str]:
+    return limits.complaints([{"update": norm} for norm in norms], {"update": model})
+
+
 def test_limits_remember_rounds_with_larger_norms() -> None:
     limits = NormLimits(10.0)
-    assert limits.complaints([{"update": 1.0}, {"update": 9.0}]) == ["", ""]
-    assert limits.complaints([{"update": 1e-6}, {"update": 1e-6}, {"update": 5.0}]) == [""] * 3
-    later = limits.complaints([{"update": 0.0}, {"update": 1e-6}, {"update": 11.0}])
-    assert later == [
-        "",
-        "",
-        "update: found a norm of 11, expected at most 10 times the median of 1",
-    ]
-    assert limits.complaints([]) == []
-    assert NormLimits(None).complaints([{"update": 1.0}, {"update": 1e30}]) == ["", ""]
+    assert norm_complaints(limits, 1.0, 9.0) == ["", ""]
+    assert norm_complaints(limits, 1e-6, 1e-6, 5.0) == ["", "", ""]
+    complaint = "update: found a norm of 11, expected at most 10 times 1, as most have"
+    assert norm_complaints(limits, 0.0, 1e-6, 11.0) == ["", "", complaint]
+    assert norm_complaints(limits) == []
+    assert norm_complaints(NormLimits(None), 1.0, 1e30) == ["", ""]
+
+
+def test_a_client_alone_is_measured_by_the_model_and_by_earlier_rounds() -> None:
+    limits = NormLimits(10.0)
+    assert norm_complaints(limits, 1e30, model=2.0) != [""]
+    assert norm_complaints(limits, 19.0, model=2.0) == [""]
+    assert norm_complaints(limits, 1e30, model=1e30) != [""]
+    assert norm_complaints(NormLimits(10.0), 5.0, model=0.0) == [""]  # nothing to go by
 
 
 def test_the_limit_can_be_lifted() -> None:

@@ -131,7 +131,8 @@ class NormLimits:
     """How far clients may move the model: so many times as far as most of them do.
 
     The measure is the lower median of a round's norms that are not zero, or that of an earlier
-    round where it was larger: norms shrink while a model converges.
+    round where it was larger: norms shrink while a model converges. Where a single client is all
+    there is to go by, the measure is the model's own norm, unless that is zero.
 
     Parameters
     ----------
@@ -141,43 +142,58 @@ class NormLimits:
     Examples
     --------
     >>> limits = NormLimits(100)
-    >>> limits.complaints([{"update": 1.0}, {"update": 1e30}, {"update": 2.0}])
-    ['', 'update: found a norm of 1e+30, expected at most 100 times the median of 2', '']
+    >>> limits.complaints([{"update": 1.0}, {"update": 1e30}, {"update": 2.0}], {"update": 9.0})
+    ['', 'update: found a norm of 1e+30, expected at most 100 times 2, as most have', '']
     """
 
     def __init__(self, ratio: float | None) -> None:
         self._ratio = ratio
-        self._medians: dict[str, float] = {}
+        self._measures: dict[str, float] = {}
 
-    def complaints(self, norms: Sequence[Mapping[str, float]]) -> list[str]:
-        """Return for each client of a round what is too large, or nothing; `norms` by name."""
+    def complaints(
+        self, norms: Sequence[Mapping[str, float]], model: Mapping[str, float]
+    ) -> list[str]:
+        """Return what is too large, for each client of a round, or nothing.
+
+        Parameters
+        ----------
+        norms : sequence of mapping
+            Of the clients' changes, by name.
+        model : mapping
+            Norms of what they change.
+        """
         if self._ratio is None:
             return [""] * len(norms)
-        for name in norms[0] if norms else ():
+        for name, size in model.items():
             found = sorted(each[name] for each in norms if each[name] > 0)
-            if found:
-                median = found[(len(found) - 1) // 2]
-                self._medians[name] = max(self._medians.get(name, 0.0), median)
+            if not found:
+                continue
+            measure = found[(len(found) - 1) // 2]
+            if len(found) == 1 and (known := self._measures.get(name, size)) > 0:
+                measure = min(measure, known)
+            self._measures[name] = max(self._measures.get(name, 0.0), measure)
         return [self._complaint(each, self._ratio) for each in norms]
 
     def _complaint(self, norms: Mapping[str, float], ratio: float) -> str:
         for name, norm in norms.items():
-            median = self._medians.get(name, 0.0)
-            if norm > ratio * median:
+            measure = self._measures.get(name, 0.0)
+            if norm > ratio * measure:
                 return (
-                    f"{name}: found a norm of {norm:.4g}, expected at most {ratio:g} times the "
-                    f"median of {median:.4g}"
+                    f"{name}: found a norm of {norm:.4g}, expected at most {ratio:g} times "
+                    f"{measure:.4g}, as most have"
                 )
         return ""
 
 
-def exact_changes(before: ArrayRecord, after: ArrayRecord) -> dict[str, float]:
-    """Return how far a client has moved each exact array of floats: Euclidean norms by name."""
+def exact_changes(before: ArrayRecord | None, after: ArrayRecord) -> dict[str, float]:
+    """Return how far each exact array of floats has moved, or its norm: by name."""
     found = {}
     for name, array in after.items():
         values = array.numpy()
         if values.dtype.kind == "f":
+            change = values.astype(np.float64)
             with np.errstate(over="ignore"):
-                change = values.astype(np.float64) - before[name].numpy()
+                if before is not None:
+                    change -= before[name].numpy()
                 found[f"exact array {name}"] = float(np.linalg.norm(change))
     return found

@@ -24,6 +24,7 @@ from docofl_codec.framework.budgets import AdaptiveBudgets
 from docofl_codec.framework.messages import Update
 from docofl_codec.framework.participation import ElasticParticipation
 from docofl_codec.framework.server import Outcome, RoundReport, Server
+from docofl_codec.framework.vectors import squared_norm
 from docofl_codec.integrations.flower.inner import Population, Wanted, check_inner, option_of
 from docofl_codec.integrations.flower.nodes import Nodes, report_of
 from docofl_codec.integrations.flower.replies import (
@@ -405,23 +406,22 @@ class DoCoFLStrategy(Strategy):
             run.nodes.refresh(run.grid, self._grace)
         for client in run.nodes.prune(run.plan.horizon):
             run.server.ledger.retire(client)
-        while not run.nodes.there() and time.monotonic() < end:
-            logger.info("Waiting for nodes to connect: none of those that were there.")
-            time.sleep(WAIT_SECONDS)
-            run.nodes.refresh(run.grid, self._grace)
         run.plan.forget(t)
-        end_of_run = self._num_rounds - run.first_round + 1
-        end = time.monotonic() + self._patience
         while True:
-            clients = run.nodes.there()
+            while not (clients := run.nodes.there()) and time.monotonic() < end:
+                logger.info("Waiting for nodes to connect: none of those that were there.")
+                time.sleep(WAIT_SECONDS)
+                run.nodes.refresh(run.grid, self._grace)
             num_clients = self._sample_size(len(clients))
-            for later in range(t, int(min(t + run.plan.horizon + 1, end_of_run))):
-                run.plan.plan(later, clients, num_clients)
+            run.plan.plan(t, clients, num_clients)
             run.plan.complete(t, clients, num_clients)
             busy = [c for c in run.plan.participants(t) if run.nodes[c].pending is not None]
             if not busy:
-                return
-            run.nodes.settle(run.grid, busy, max(0.0, end - time.monotonic()))
+                break
+            run.nodes.settle(run.grid, busy, min(self._patience, max(0, end - time.monotonic())))
+        end_of_run = self._num_rounds - run.first_round + 1
+        for later in range(t + 1, int(min(t + run.plan.horizon + 1, end_of_run))):
+            run.plan.plan(later, clients, num_clients)
 
     def _ask_inner(
         self, run: _Run, server_round: int, arrays: ArrayRecord, config: ConfigRecord
@@ -600,8 +600,13 @@ class DoCoFLStrategy(Strategy):
             {"update": outcome.norm, **exact_changes(run.exact, read.exact)}
             for read, outcome in accepted
         ]
+        model = {
+            "update": math.sqrt(squared_norm(run.server.weights)),
+            **exact_changes(None, run.exact),
+        }
+        complaints = run.limits.complaints(norms, model)
         good = []
-        for (read, outcome), complaint in zip(accepted, run.limits.complaints(norms), strict=True):
+        for (read, outcome), complaint in zip(accepted, complaints, strict=True):
             if complaint:
                 _warn_dropped(read.client, complaint)
                 run.server.take_back(read.client)
