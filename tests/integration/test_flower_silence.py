@@ -235,3 +235,18 @@ def test_a_late_answer_does_no_harm() -> None:
     result = run(strategy, grid, 6)
     assert by_round(result, "accepted") == [3, 3, 2, 3, 3, 3]
     assert np.isfinite(result.arrays["w"].numpy()).all()
+
+
+def test_nodes_without_the_mod_are_asked_ever_more_rarely() -> None:
+    grid = federation(3)
+    stranger = ClientApp()
+    stranger.train()(train)
+    node = grid.nodes[grid.add(stranger, 3)]
+    result = run(docofl(patience=PATIENCE), grid, 20)
+    assert by_round(result, "accepted") == [3.0] * 20
+    assert len(node.messages) == 5  # in rounds 1, 2, 4, 8 and 16
+
+
+def test_no_timeout_at_all() -> None:
+    result = docofl().start(federation(2), initial(), 2, timeout=None)
+    assert by_round(result, "accepted") == [2, 2]

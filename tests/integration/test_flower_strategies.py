@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Context,
+    Message,
+    MessageType,
+    MetricRecord,
+    RecordDict,
+)
 from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import LocalDpMod, adaptiveclipping_mod, fixedclipping_mod
 from flwr.serverapp.strategy import (
@@ -82,6 +91,40 @@ def test_stock_strategies_aggregate(make: Callable[..., Strategy], tolerance: fl
     assert np.abs(weights_of(plain)).mean() > 0.1
     assert np.abs(weights_of(result) - weights_of(plain)).mean() < tolerance
     assert total(result, "accepted") == 48
+
+
+@pytest.mark.parametrize("loss", [-5.0, 1e300, [0.5]])
+def test_a_loss_that_would_end_q_fed_avg_is_dropped(loss: Any) -> None:
+    def odd(reply: Any, _context: Context) -> Any:
+        reply.content["metrics"]["loss"] = loss
+        return reply
+
+    inner = QFedAvg(1.0, q=0.5, train_loss_key="loss", fraction_evaluate=0.0)
+    result = rounds(docofl(inner), federation(4, n2=client_app(odd)), initial(), 3)
+    assert by_round(result, "dropped") == [1, 1, 1]
+    assert np.isfinite(weights_of(result)).all()
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {},
+        {"num-examples": -1, "distance": 0.5},
+        {"num-examples": 10, "distance": float("nan")},
+        {"num-examples": 10, "distance": 0.5, "surprise": 1.0},
+        {"num-examples": [10], "distance": 0.5},
+    ],
+)
+def test_a_client_cannot_end_the_run_by_its_evaluation(metrics: Any) -> None:
+    def evaluate(message: Any, _context: Context) -> Any:
+        return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+
+    app = docofl_mod.register(ClientApp(mods=[docofl_mod]))
+    app.train()(train)
+    app.evaluate()(evaluate)
+    result = rounds(docofl(FedAvg()), federation(4, n1=app), initial(), 2)
+    expected = float(np.abs(weights_of(result) - GOAL).mean())
+    assert result.evaluate_metrics_clientapp[2]["distance"] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("make", [FedXgbBagging, FedXgbCyclic])

@@ -156,8 +156,8 @@ class Nodes:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a node has not yet said who it is."""
-        return bool(self._questions)
+        """Whether a node has not yet said anything."""
+        return any(node_id not in self.complaints for node_id in self._questions)
 
     # --- who is there --------------------------------------------------------------------------
 
@@ -182,11 +182,12 @@ class Nodes:
         new = []
         for sent, reply in collect(grid, asked, timeout, urgent).items():
             node_id = asked[sent]
-            if questions.pop(node_id, None) is None:
-                continue
             report, complaint = report_of(reply)
             if complaint:
                 self.complaints[node_id] = complaint
+                questions[node_id].message_ids.remove(sent)
+                continue
+            if questions.pop(node_id, None) is None:
                 continue
             self.complaints.pop(node_id, None)
             partition = report.get("partition")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, RecordDict
 
 from docofl_codec.errors import InvalidInputError
+from docofl_codec.integrations.flower.inner import option_of
 from docofl_codec.integrations.flower.nodes import report_of
 from docofl_codec.integrations.flower.wire import (
     EXACT,
@@ -26,6 +27,7 @@ __all__ = [
     "NormLimits",
     "Reply",
     "common_shape",
+    "evaluations",
     "exact_changes",
     "is_missing",
     "read_reply",
@@ -46,8 +48,8 @@ class Reply:
     metrics_shape: Any
 
 
-def read_reply(client: int, reply: Message, layout: Layout, weight_key: str | None) -> Reply:
-    """Return what a reply holds, or raise CodecError."""
+def read_reply(client: int, reply: Message, layout: Layout, inner: Any) -> Reply:
+    """Return what a reply holds, or raise CodecError, where it is no good for a strategy."""
     report, complaint = report_of(reply)
     if complaint:
         raise InvalidInputError(complaint)
@@ -61,7 +63,7 @@ def read_reply(client: int, reply: Message, layout: Layout, weight_key: str | No
     exact = reply.content.get(EXACT, ArrayRecord())
     if not isinstance(exact, ArrayRecord):
         raise InvalidInputError(f"{EXACT}: found no arrays")
-    shape = _metrics_shape(reply.content, weight_key)
+    shape = _metrics_shape(reply.content, inner)
     return Reply(client, reply, frame, layout.exact(exact), shape)
 
 
@@ -84,7 +86,7 @@ def with_arrays(reply: Message, name: str, arrays: ArrayRecord) -> Message:
 # --- metrics -------------------------------------------------------------------------------------
 
 
-def _metrics_shape(content: RecordDict, weight_key: str | None) -> Any:
+def _metrics_shape(content: RecordDict, inner: Any, *, is_training: bool = True) -> Any:
     """Return what must be the same in all replies: names and lengths of metrics.
 
     Raises
@@ -93,18 +95,20 @@ def _metrics_shape(content: RecordDict, weight_key: str | None) -> Any:
         Where there is not one record, or no usable weight in it.
     """
     records = content.metric_records
+    weight_key = option_of(inner, "weighted_by_key")
     if weight_key is None:
         return None
     if len(records) != 1:
         raise InvalidInputError(f"metrics: found {len(records)} records, expected one")
     ((name, record),) = records.items()
-    weight = record.get(weight_key)
-    if isinstance(weight, bool) or not isinstance(weight, (int, float)):
-        raise InvalidInputError(f"{weight_key}: found {type(weight).__name__}, expected a number")
+    weight = _number(record, weight_key)
     if not 0 < weight <= MAX_WEIGHT:
         raise InvalidInputError(
             f"{weight_key}: found {weight}, expected more than 0, at most {MAX_WEIGHT}"
         )
+    loss_key = option_of(inner, "train_loss_key")  # QFedAvg raises it to a power
+    if is_training and loss_key in record and not 0 <= _number(record, loss_key) <= MAX_WEIGHT:
+        raise InvalidInputError(f"{loss_key}: found {record[loss_key]}, expected 0 to {MAX_WEIGHT}")
     for key, value in record.items():
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(number, int) or math.isfinite(number) for number in values):
@@ -113,6 +117,35 @@ def _metrics_shape(content: RecordDict, weight_key: str | None) -> Any:
         (key, len(value) if isinstance(value, list) else None) for key, value in record.items()
     ]
     return name, tuple(sorted(lengths))
+
+
+def _number(record: Mapping[str, Any], key: str) -> float:
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInputError(f"{key}: found {type(value).__name__}, expected a number")
+    return value
+
+
+def evaluations(replies: Iterable[Message], inner: Any) -> tuple[list[Message], list[str]]:
+    """Return the replies to an evaluation whose metrics can be averaged, and complaints of others.
+
+    Errors are among the former: they are for the inner strategy to count.
+    """
+    errors, read, complaints = [], [], []
+    for reply in replies:
+        if reply.has_error():
+            errors.append(reply)
+            continue
+        try:
+            shape = _metrics_shape(reply.content, inner, is_training=False)
+        except InvalidInputError as error:
+            complaints.append(str(error))
+        else:
+            read.append((shape, reply))
+    counts = Counter(shape for shape, _ in read)
+    most = counts.most_common(1)[0][0] if counts else None
+    complaints += ["metrics: found other ones than most"] * sum(s != most for s, _ in read)
+    return [reply for shape, reply in read if shape == most] + errors, complaints
 
 
 def common_shape(replies: Sequence[Reply], before: Any) -> Any:

@@ -31,6 +31,7 @@ from docofl_codec.integrations.flower.replies import (
     NormLimits,
     Reply,
     common_shape,
+    evaluations,
     exact_changes,
     is_missing,
     read_reply,
@@ -200,13 +201,13 @@ class DoCoFLStrategy(Strategy):
         grid: Grid,
         initial_arrays: ArrayRecord,
         num_rounds: int = 3,
-        timeout: float = DEFAULT_TIMEOUT,
+        timeout: float | None = DEFAULT_TIMEOUT,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
         """Run all rounds; see :meth:`flwr.serverapp.strategy.Strategy.start`."""
-        self._timeout = timeout
+        self._timeout = math.inf if timeout is None else timeout
         self._num_rounds = num_rounds
         self._run = None
         try:
@@ -214,7 +215,7 @@ class DoCoFLStrategy(Strategy):
                 cast(Grid, _PatientGrid(grid, self._exchange)),
                 initial_arrays,
                 num_rounds,
-                timeout,
+                self._timeout,
                 train_config,
                 evaluate_config,
                 evaluate_fn,
@@ -324,7 +325,10 @@ class DoCoFLStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Return the inner strategy's metrics, and the bytes of exact weights that it sent."""
-        metrics = self.inner.aggregate_evaluate(server_round, replies)
+        good, complaints = evaluations(replies, self.inner)
+        for complaint in complaints:
+            logger.warning("docofl: an evaluation is left out: %s", shortened(complaint))
+        metrics = self.inner.aggregate_evaluate(server_round, good)
         if metrics is not None:
             metrics["docofl-evaluate-bytes"] = self._evaluate_bytes
         return metrics
@@ -568,10 +572,9 @@ class DoCoFLStrategy(Strategy):
     def _receive(self, run: _Run, by_client: dict[int, Message]) -> list[Message]:
         """Return replies with models for the inner strategy; errors are counted, not passed on."""
         readable = []
-        weight_key = option_of(self.inner, "weighted_by_key")
         for client, reply in by_client.items():
             try:
-                readable.append(read_reply(client, reply, run.layout, weight_key))
+                readable.append(read_reply(client, reply, run.layout, self.inner))
             except CodecError as error:
                 # The SuperLink speaks for nodes that have vanished: those have not been heard of.
                 if reply.metadata.src_node_id == run.nodes[client].node_id:
