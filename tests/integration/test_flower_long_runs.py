@@ -62,6 +62,19 @@ def test_nodes_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     assert sum(sum(ledger.of_client(c).values()) for c in by_client) == ledger.total()
 
 
+def test_waiting_makes_no_node_older() -> None:
+    grid = federation(2)
+    nodes = nodes_module.Nodes(patience=1.0)
+    nodes.refresh(grid, 1.0)
+    grid.by_partition(1).is_listed = False
+    for _ in range(nodes_module.MAX_ABSENCE + 10):
+        nodes.refresh(grid, 0.0)
+    assert nodes.prune(0) == []
+    rounds_away = [nodes.prune(0) for _ in range(nodes_module.MAX_ABSENCE)]
+    assert rounds_away[-1] == [1]
+    assert not any(rounds_away[:-1])
+
+
 def test_complaints_of_nodes_that_are_gone_are_forgotten() -> None:
     strategy = docofl()
     grid = federation(2)

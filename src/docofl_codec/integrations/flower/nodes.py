@@ -33,7 +33,7 @@ QUERY = f"{MessageType.QUERY}.{ANCHOR_ACTION}"
 POLL_SECONDS = (0.05, 1.0)  # at first, and at most
 SLOWER = 10  # times the longest answer so far: a node that takes more has nothing to say
 MAX_PAUSE = 64  # calls of the roll between two questions to a silent node
-MAX_ABSENCE = 100  # calls of the roll after which a node is forgotten
+MAX_ABSENCE = 100  # rounds after which a node is forgotten
 DIGEST_LENGTH = len(digest_of(b""))
 
 logger = logging.getLogger("flwr")
@@ -66,7 +66,7 @@ class Node:
     misses : Counter
         How many messages of a type it has left unanswered since it last answered one.
     absence : int
-        Calls of the roll since it was connected.
+        Rounds since it was connected.
     """
 
     client: int
@@ -166,7 +166,6 @@ class Nodes:
         ids = set(grid.get_node_ids())
         for node in self._nodes.values():
             node.is_connected = node.node_id in ids
-            node.absence = 0 if node.is_connected else node.absence + 1
         for table in (self._questions, self.complaints):
             for node_id in table.keys() - ids:
                 del table[node_id]
@@ -197,13 +196,15 @@ class Nodes:
             self._introduce(node_id, partition).note(report)
 
     def prune(self, horizon: int) -> list[int]:
-        """Forget nodes that have been away for long; return their numbers.
+        """Forget nodes that have been away for many rounds; return their numbers.
 
         Parameters
         ----------
         horizon : int
             Rounds for which a node may have been planned.
         """
+        for node in self._nodes.values():
+            node.absence = 0 if node.is_connected else node.absence + 1
         gone = [n.client for n in self._nodes.values() if n.absence > MAX_ABSENCE + horizon]
         for client in gone:
             del self._nodes[client]
@@ -377,7 +378,8 @@ class Nodes:
                 if awaited is None:
                     continue
                 self._book(awaited, reply)
-                message = None if follow_up is None else follow_up(reply)
+                is_over = time.monotonic() >= end
+                message = None if follow_up is None or is_over else follow_up(reply)
                 if message is None:
                     replies.append(reply)
                 else:
