@@ -18,6 +18,10 @@ import time
 import uuid
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 APP = Path(__file__).resolve().parent / "flower"
 NUM_NODES = 8
@@ -32,46 +36,26 @@ QUIET = {
 }
 
 
-class Engine:
-    """A SuperLink and its nodes, for a ``with`` statement that ends them all.
+class Sandbox:
+    """A folder for Flower's files and processes, for a ``with`` statement that ends them all.
 
-    Parameters
+    Attributes
     ----------
-    simulation : bool
-        Whether nodes are simulated (by Ray) or started by :meth:`start_node`.
+    folder : Path
+        Deleted in the end.
     """
 
-    def __init__(self, *, simulation: bool) -> None:
-        self._simulation = simulation
+    folder: Path
+
+    def __init__(self) -> None:
         self._mark = uuid.uuid4().hex
         self._started: list[subprocess.Popen[bytes]] = []
-        # Ray's sockets need a short path.
-        self.folder = Path(tempfile.mkdtemp(prefix="fl"))
-        self._address = f"127.0.0.1:{free_port()}"
-        home = self.folder / "home"
-        home.mkdir()
-        config = f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{self._address}"\n'
-        (home / "config.toml").write_text(config + "insecure = true\n", encoding="utf-8")
-        scripts = sysconfig.get_path("scripts")
-        self._environment = {
-            **os.environ,
-            **QUIET,
-            MARK: self._mark,
-            "FLWR_HOME": str(home),
-            "RAY_TMPDIR": str(self.folder),
-            "PATH": os.pathsep.join([scripts, os.environ.get("PATH", "")]),
-        }
+        self._environment: dict[str, str] = {}
 
-    def __enter__(self) -> Engine:
-        host, port = self._address.split(":")
-        command = ["flower-superlink", "--insecure", "--host", host, "--port", port]
-        command += ["--control-api-address", f"127.0.0.1:{free_port()}"]
-        command += ["--fleet-api-address", f"127.0.0.1:{free_port()}"]
-        command += ["--disable-runtime-dependency-installation"]
-        command += ["--simulation"] if self._simulation else []
+    def __enter__(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="fl"))  # Ray's sockets need a short path
         try:
-            superlink = self._start(command, "superlink.log")
-            wait_for_port(int(port), superlink)
+            self._set_up()
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -86,45 +70,54 @@ class Engine:
         for sent in (signal.SIGTERM, signal.SIGKILL):
             deadline = time.monotonic() + 10
             for pid in self.processes():
-                end_process(pid, sent)
+                send_signal(pid, sent)
             while self.processes() and time.monotonic() < deadline:
                 time.sleep(0.1)
         for process in self._started:
             process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start_node(self, partition: int, num_partitions: int) -> subprocess.Popen[bytes]:
-        """Start a SuperNode."""
-        command = ["flower-supernode", "--insecure", "--superlink", self._address]
-        command += ["--port", str(free_port())]
-        node_config = f"partition-id={partition} num-partitions={num_partitions}"
-        command += ["--node-config", node_config]
-        return self._start(command, f"node{partition}.log")
+    def _set_up(self) -> None:
+        home = self.folder / "home"
+        home.mkdir()
+        scripts = sysconfig.get_path("scripts")
+        self._environment = {
+            **os.environ,
+            **QUIET,
+            MARK: self._mark,
+            "FLWR_HOME": str(home),
+            "RAY_TMPDIR": str(self.folder),
+            "PATH": os.pathsep.join([scripts, os.environ.get("PATH", "")]),
+        }
 
-    def end_node(self, node: subprocess.Popen[bytes]) -> None:
-        """Kill a SuperNode and all that it has started, as a power cut would."""
-        for pid in [node.pid, *descendants(node.pid)]:
-            end_process(pid, signal.SIGKILL)
-        node.wait()
-
-    def run(self, app: Path, **options: str) -> subprocess.Popen[bytes]:
-        """Start ``flwr run``; its output goes to ``run.log`` and is streamed until it ends.
-
-        Options are those of ``flwr run``, ``run_config="lr=0.1"`` say.
-        """
+    def copy(self, app: Path) -> Path:
+        """Copy an app into the folder."""
         copy = self.folder / f"app{uuid.uuid4().hex[:6]}"
         shutil.copytree(app, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        command = ["flwr", "run", str(copy), "here", "--stream"]
-        for name, value in options.items():
-            command += [f"--{name.replace('_', '-')}", value]
-        return self._start(command, "run.log")
+        return copy
+
+    def start(
+        self, command: list[str], log: str, folder: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a process; its output goes to a file."""
+        with (self.folder / log).open("ab") as file:
+            process = subprocess.Popen(
+                command,
+                cwd=folder or self.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        self._started.append(process)
+        return process
 
     def log(self, name: str = "run.log") -> str:
         """Return what a process has printed."""
         return (self.folder / name).read_text(encoding="utf-8", errors="replace")
 
     def processes(self) -> list[int]:
-        """Return the ids of all processes that belong to this engine."""
+        """Return the ids of all processes that were started here, whoever has."""
         mark = f"{MARK}={self._mark}".encode()
         found = []
         for entry in Path("/proc").iterdir():
@@ -137,18 +130,62 @@ class Engine:
                     found.append(int(entry.name))
         return found
 
-    def _start(self, command: list[str], log: str) -> subprocess.Popen[bytes]:
-        with (self.folder / log).open("ab") as file:
-            process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            )
-        self._started.append(process)
-        return process
+
+class Engine(Sandbox):
+    """A SuperLink and its nodes.
+
+    Parameters
+    ----------
+    simulation : bool
+        Whether nodes are simulated (by Ray) or started by :meth:`start_node`.
+    """
+
+    def __init__(self, *, simulation: bool) -> None:
+        super().__init__()
+        self._simulation = simulation
+        self._address = ""
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        host, port = "127.0.0.1", str(free_port())
+        self._address = f"{host}:{port}"
+        config = f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{self._address}"\n'
+        path = self.folder / "home" / "config.toml"
+        path.write_text(config + "insecure = true\n", encoding="utf-8")
+        command = ["flower-superlink", "--insecure", "--host", host, "--port", port]
+        command += ["--control-api-address", f"{host}:{free_port()}"]
+        command += ["--fleet-api-address", f"{host}:{free_port()}"]
+        command += ["--disable-runtime-dependency-installation"]
+        command += ["--simulation"] if self._simulation else []
+        wait_for_port(int(port), self.start(command, "superlink.log"))
+
+    def start_node(self, partition: int, num_partitions: int) -> subprocess.Popen[bytes]:
+        """Start a SuperNode."""
+        command = ["flower-supernode", "--insecure", "--superlink", self._address]
+        command += ["--port", str(free_port())]
+        node_config = f"partition-id={partition} num-partitions={num_partitions}"
+        command += ["--node-config", node_config]
+        return self.start(command, f"node{partition}.log")
+
+    def end_node(self, node: subprocess.Popen[bytes]) -> None:
+        """Kill a SuperNode and all that it has started, as a power cut would."""
+        self.signal_node(node, signal.SIGKILL)
+        node.wait()
+
+    def signal_node(self, node: subprocess.Popen[bytes], sent: signal.Signals) -> None:
+        """Signal a SuperNode and all that it has started."""
+        for pid in [node.pid, *descendants(node.pid)]:
+            send_signal(pid, sent)
+
+    def run(self, app: Path, **options: str) -> subprocess.Popen[bytes]:
+        """Start ``flwr run``; its output goes to ``run.log`` and is streamed until it ends.
+
+        Options are those of ``flwr run``, ``run_config="lr=0.1"`` say.
+        """
+        command = ["flwr", "run", str(self.copy(app)), "here", "--stream"]
+        for name, value in options.items():
+            command += [f"--{name.replace('_', '-')}", value]
+        return self.start(command, "run.log")
 
 
 def free_port() -> int:
@@ -170,7 +207,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], timeout: float = 
     raise RuntimeError(f"port {port}: found nobody listening, expected a SuperLink")
 
 
-def end_process(pid: int, sent: signal.Signals) -> None:
+def send_signal(pid: int, sent: signal.Signals) -> None:
     """Signal a process, if it is still there."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, sent)

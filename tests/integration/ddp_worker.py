@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -136,6 +137,31 @@ def gradients(
     }
 
 
+def subgroup(rank: int) -> Result:
+    """Use the copy of a state for one rank alone, without its group, then with it."""
+    groups = [dist.new_group([r]) for r in range(dist.get_world_size())]
+    state = copy.deepcopy(EdenState(groups[rank], bits=4))
+    everybody = copy.deepcopy(EdenState(dist.group.WORLD, bits=4))
+    model = network()
+    ddp = DistributedDataParallel(model, process_group=groups[rank])
+    ddp.register_comm_hook(state, eden_hook)
+    error = ""
+    try:
+        ddp(torch.ones(2, 64)).sum().backward()
+    except Exception as found:
+        error = str(found)
+    state.process_group = groups[rank]
+    ddp = DistributedDataParallel(network(), process_group=groups[rank])
+    ddp.register_comm_hook(state, eden_hook)
+    ddp(torch.ones(2, 64)).sum().backward()
+    return {
+        "digest": digest(network()),
+        "error": error,
+        "steps": state.steps,
+        "is_world": everybody.ranks is dist.group.WORLD,
+    }
+
+
 def scenarios(rank: int, state: CountingState) -> dict[str, Callable[[], Result]]:
     """Return everything that a pair of ranks does."""
     return {
@@ -149,6 +175,7 @@ def scenarios(rank: int, state: CountingState) -> dict[str, Callable[[], Result]
         "bfloat16": lambda: gradients(rank, torch.bfloat16),
         "nan": lambda: gradients(rank, torch.float32, bad=float("nan"), repeats=2),
         "inf": lambda: gradients(rank, torch.float16, bad=float("inf"), repeats=2),
+        "subgroup": lambda: subgroup(rank),
     }
 
 

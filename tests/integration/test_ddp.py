@@ -125,6 +125,19 @@ def test_a_state_leaves_its_process_group_behind() -> None:
     again = copy.deepcopy(state)
     assert (again.process_group, again.bits, again.seed) == (None, 2, 1)
     assert state.process_group is group
+    for copied in (again, copy.deepcopy(again)):
+        with pytest.raises(InvalidInputError, match=r"process_group: found none after loading"):
+            _ = copied.ranks
+    again.process_group = group
+    assert again.ranks is group
+
+
+def test_a_state_of_some_ranks_does_not_become_one_of_all(pair: Results) -> None:
+    for rank in range(2):
+        result = pair[rank]["subgroup"]
+        assert "set state.process_group" in result["error"]
+        assert result["steps"] == 1
+        assert result["is_world"]
 
 
 def test_one_rank_keeps_its_gradients(tmp_path: Path) -> None:

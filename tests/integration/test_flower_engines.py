@@ -1,4 +1,4 @@
-"""DoCoFL on Flower's engines: simulated nodes, and SuperNodes on loopback of which one is killed.
+"""DoCoFL on Flower's engines: simulated nodes; SuperNodes of which one is killed, one is stopped.
 
 The engines run at the same time; each waits for most of it.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -19,18 +21,21 @@ import pytest
 
 from docofl_codec.framework import UniformParticipation
 from examples import flower_demo
-from examples.flower_demo import Engine
+from examples.flower_demo import Engine, Sandbox
 from tests.helpers.processes import child_environment
 
 pytestmark = pytest.mark.integration
 
 APP = Path(__file__).parent / "flower_app"
-SECONDS = 500  # after which an engine counts as hung
+SECONDS = 800  # after which an engine counts as hung
 NODES = 8
 SIMULATED_ROUNDS = 20
 DEPLOYED_ROUNDS = 3
 ROUNDS_WITH_KILL = 6
-FAULTS = {1: "garbage", 4: "nan", 6: "shape"}
+ROUNDS_WITH_STOP = 5
+STOPPED_AFTER, RESUMED_AFTER = 1, 3
+FAULTS = {1: "garbage", 3: "huge", 4: "nan", 6: "shape"}
+README = flower_demo.APP / "README.md"
 PARTICIPATION = UniformParticipation(NODES, NODES // 2, lead=2, seed=0)
 
 
@@ -117,8 +122,52 @@ def deploy() -> Outcome:
         outcome.status = outcome.status if plain == 0 else plain
         outcome.rows = {phase: read_rows(path).get(phase, {}) for phase, path in paths.items()}
         outcome.rows["docofl"]["killed_after"] = killed_after
+        if outcome.status == 0:
+            outcome.status = stop_a_node(engine, nodes[0], outcome, end)
         outcome.log = engine.log()
     outcome.left_over = engine.processes()
+    outcome.seconds = time.monotonic() - begin
+    return outcome
+
+
+def stop_a_node(
+    engine: Engine, node: subprocess.Popen[bytes], outcome: Outcome, end: float
+) -> int | None:
+    """Do a run in which a node freezes, without a word, and thaws again."""
+    results = engine.folder / "silent.json"
+    run = engine.run(
+        APP,
+        run_config=f'phases="silent" rounds={ROUNDS_WITH_STOP} results="{results}" '
+        "deploy-every=2 lead=1 patience=20.0",
+    )
+
+    def has_done(count: int) -> None:
+        wait_for(lambda: num_rounds(results, "silent") >= count, run, end)
+
+    has_done(STOPPED_AFTER)
+    engine.signal_node(node, signal.SIGSTOP)
+    frozen = time.monotonic()
+    has_done(RESUMED_AFTER)
+    seconds = time.monotonic() - frozen
+    engine.signal_node(node, signal.SIGCONT)
+    status = finish(run, end)
+    outcome.rows["silent"] = {**read_rows(results).get("silent", {}), "frozen_seconds": seconds}
+    return status
+
+
+def do_as_the_readme_says() -> Outcome:
+    """Run the example's commands, line by line, in a copy of its folder."""
+    begin = time.monotonic()
+    outcome = Outcome(status=0)
+    commands = [line for line in README.read_text().splitlines() if line.startswith("flwr run")]
+    with Sandbox() as sandbox:
+        copy = sandbox.copy(flower_demo.APP)
+        for number, command in enumerate(commands):
+            run = sandbox.start(shlex.split(command), f"{number}.log", copy)
+            outcome.status = finish(run, begin + SECONDS) or outcome.status
+            outcome.log += sandbox.log(f"{number}.log")
+        outcome.rows["processes"] = {"count": len(sandbox.processes())}
+    outcome.left_over = sandbox.processes()
     outcome.seconds = time.monotonic() - begin
     return outcome
 
@@ -136,7 +185,9 @@ def outcomes() -> dict[str, Outcome]:
         deployed = executor.submit(deploy)
         simulated = simulate(APP, phases)
         example = simulate(flower_demo.APP, "num-server-rounds=10", phases=False)
-        found = {"simulation": simulated, "deployment": deployed.result(), "example": example}
+        readme = do_as_the_readme_says()
+        found = {"simulation": simulated, "example": example, "readme": readme}
+        found["deployment"] = deployed.result()
     for name, outcome in found.items():
         print(f"{name}: {outcome.seconds:.0f} s")
         for phase, row in outcome.rows.items():
@@ -159,7 +210,7 @@ def total(row: dict[str, Any], name: str) -> float:
     return sum(float(metrics[f"docofl-{name}"]) for metrics in row["metrics"])
 
 
-@pytest.mark.parametrize("name", ["simulation", "deployment", "example"])
+@pytest.mark.parametrize("name", ["simulation", "deployment", "example", "readme"])
 def test_runs_end_well_and_leave_no_process(outcomes: dict[str, Outcome], name: str) -> None:
     outcome = outcomes[name]
     assert outcome.status == 0, outcome.log[-5000:]
@@ -240,6 +291,16 @@ def test_training_goes_on_after_a_node_was_killed(deployment: Outcome) -> None:
     assert ours["accuracies"][-1] > ours["accuracies"][DEPLOYED_ROUNDS] - 0.02
 
 
+def test_training_goes_on_while_a_node_is_frozen(deployment: Outcome) -> None:
+    silent = deployment.rows["silent"]
+    accepted = [metrics["docofl-accepted"] for metrics in silent["metrics"]]
+    assert len(accepted) == ROUNDS_WITH_STOP
+    assert accepted[:STOPPED_AFTER] == [2] * STOPPED_AFTER
+    assert min(accepted) == 1
+    assert silent["frozen_seconds"] < 200  # of the 300 that a round may take
+    assert silent["accuracies"][-1] > silent["accuracies"][0] + 0.5
+
+
 # --- the example ---------------------------------------------------------------------------------
 
 
@@ -249,3 +310,42 @@ def test_the_example_app_compares_both(outcomes: dict[str, Outcome]) -> None:
     assert ours["accuracy"] == pytest.approx(plain["accuracy"], abs=0.03)
     assert ours["megabytes"] < plain["megabytes"] / 5
     assert outcomes["example"].log.count("MB sent") == 2
+
+
+def test_the_readme_of_the_example_is_right(outcomes: dict[str, Outcome]) -> None:
+    log = outcomes["readme"].log
+    rows = [line.split() for line in log.splitlines() if "MB sent" in line]
+    assert [row[0] for row in rows] == ["fedavg", "docofl", "docofl"]
+    assert float(rows[1][4 - 1]) < float(rows[0][4 - 1]) / 5
+    assert outcomes["readme"].rows["processes"]["count"] > 0  # Flower leaves a SuperLink behind
+
+
+# --- the sandbox ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_engine_that_cannot_start_leaves_nothing(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(simulation=False)
+    seen: list[int] = []
+
+    def interrupted(_port: int, process: subprocess.Popen[bytes]) -> None:
+        seen.extend([process.pid, *engine.processes()])
+        raise error
+
+    monkeypatch.setattr(flower_demo, "wait_for_port", interrupted)
+    with pytest.raises(error), engine:
+        pytest.fail("it has not started")
+    assert seen[0] in seen[1:]
+    assert engine.processes() == []
+    assert not engine.folder.exists()
+
+
+def test_an_engine_without_flower_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(simulation=False)
+    monkeypatch.setattr("sysconfig.get_path", lambda _name: "/nowhere")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(FileNotFoundError), engine:
+        pytest.fail("it has not started")
+    assert not engine.folder.exists()

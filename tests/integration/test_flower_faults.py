@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+import os
+import time
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,16 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import (
-    DifferentialPrivacyServerSideFixedClipping,
     FedAdam,
     FedAvg,
-    FedMedian,
-    FedProx,
-    FedTrimmedAvg,
-    FedYogi,
     Strategy,
 )
 
 from docofl_codec import Eden, Identity, InvalidInputError
-from docofl_codec.framework import DivergenceError, UniformParticipation
+from docofl_codec.framework import UniformParticipation
 from docofl_codec.integrations.flower import DoCoFLMod, DoCoFLStrategy, docofl_mod
 from docofl_codec.integrations.flower.nodes import Node
+from docofl_codec.integrations.flower.replies import NormLimits
 from docofl_codec.integrations.flower.store import ANCHORS, PATH_STYPE, AnchorStore
 from docofl_codec.integrations.flower.wire import (
     FRAMES,
@@ -45,16 +42,6 @@ pytestmark = pytest.mark.integration
 Change = Callable[[Any, Context], Any]
 SIZE = 3000
 GOAL = np.linspace(-1, 1, SIZE, dtype=np.float32).reshape(30, 100)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Keep Flower's log, which repeats every option and round, out of the report."""
-    logger = logging.getLogger("flwr")
-    before = logger.level
-    logger.setLevel("WARNING")
-    yield
-    logger.setLevel(before)
 
 
 # --- a small federation --------------------------------------------------------------------------
@@ -128,6 +115,10 @@ def total(result: Any, name: str) -> float:
     return sum(
         float(metrics[f"docofl-{name}"]) for metrics in result.train_metrics_clientapp.values()
     )
+
+
+def by_round(result: Any, name: str) -> list[float]:
+    return [float(metrics[f"docofl-{name}"]) for metrics in result.train_metrics_clientapp.values()]
 
 
 # --- what it is for ------------------------------------------------------------------------------
@@ -225,146 +216,7 @@ def test_the_same_app_serves_plain_strategies() -> None:
     assert np.abs(weights_of(result) - GOAL).mean() < 0.3
 
 
-# --- inner strategies ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: FedAdam(eta=0.1, fraction_evaluate=0.0),
-        lambda: FedYogi(eta=0.1, fraction_evaluate=0.0),
-        lambda: FedMedian(fraction_evaluate=0.0),
-        lambda: FedTrimmedAvg(fraction_evaluate=0.0),
-        lambda: FedProx(proximal_mu=0.5, fraction_evaluate=0.0),
-    ],
-)
-def test_stock_strategies_aggregate(make: Callable[[], Strategy]) -> None:
-    result = rounds(
-        docofl(make(), uplink="eden:6", correction="eden:6"), federation(), initial(), 12
-    )
-    plain = rounds(make(), federation(), initial(), 12)
-    assert weights_of(result).dtype == np.float32
-    assert np.abs(weights_of(result) - weights_of(plain)).mean() < 0.02
-
-
-def test_averages_are_weighted() -> None:
-    def heavy(reply: Any, _context: Context) -> Any:
-        reply.content["metrics"]["num-examples"] = 10**9
-        return reply
-
-    grid = federation(4, n3=client_app(heavy))
-    exact = docofl(anchor=Identity(), correction=Identity(), uplink=Identity())
-    weights = weights_of(rounds(exact, grid, initial(), 1))
-    np.testing.assert_allclose(weights, 0.3 * (GOAL + 0.01 * np.sin(3)), atol=1e-5)
-
-
-def test_what_the_inner_strategy_adds_reaches_the_clients() -> None:
-    seen: list[dict[str, Any]] = []
-
-    def spy(message: Any, context: Context, call_next: Any) -> Any:
-        if message.metadata.message_type == "train":
-            seen.append(dict(message.content["config"]))
-            assert set(message.content) == {"arrays", "config"}
-        return call_next(message, context)
-
-    app = docofl_mod.register(ClientApp(mods=[docofl_mod, spy]))
-    app.train()(train)
-    grid = LocalGrid()
-    for partition in range(2):
-        grid.add(app, partition)
-    inner = FedProx(proximal_mu=0.25, fraction_evaluate=0.0)
-    config = ConfigRecord({"lr": 0.125})
-    rounds(docofl(inner), grid, initial(), 1, train_config=config)
-    assert seen == 2 * [{"lr": 0.125, "proximal-mu": 0.25, "server-round": 1}]
-
-
-def test_other_record_names() -> None:
-    def renamed(message: Any, context: Context) -> Any:
-        message.content["arrays"] = message.content.pop("model")
-        reply = train(message, context)
-        reply.content["what-i-call-it"] = reply.content.pop("arrays")
-        return reply
-
-    app = docofl_mod.register(ClientApp(mods=[docofl_mod]))
-    app.train()(renamed)
-    grid = LocalGrid()
-    for partition in range(2):
-        grid.add(app, partition)
-    result = rounds(docofl(fed_avg(arrayrecord_key="model")), grid, initial(), 3)
-    assert total(result, "accepted") == 6
-
-
-def test_differential_privacy_around_the_inner_strategy() -> None:
-    inner = DifferentialPrivacyServerSideFixedClipping(
-        fed_avg(weighted_by_key="num-examples"), 0.0, 100.0, num_sampled_clients=4
-    )
-
-    def equal(reply: Any, _context: Context) -> Any:
-        reply.content["metrics"]["num-examples"] = 1
-        return reply
-
-    grid = federation(4, **{f"n{i}": client_app(equal) for i in range(4)})
-    result = rounds(docofl(inner), grid, initial(), 8)
-    assert np.abs(weights_of(result) - GOAL).mean() < 0.1
-
-
-def test_evaluation_sees_exact_weights_and_its_bytes_are_told() -> None:
-    result = rounds(docofl(FedAvg()), federation(4), initial(), 3)
-    last = result.evaluate_metrics_clientapp[3]
-    expected = float(np.abs(weights_of(result) - GOAL).mean())
-    assert last["distance"] == pytest.approx(expected, rel=1e-6)
-    assert 4 * 4 * SIZE <= last["docofl-evaluate-bytes"] < 4 * (4 * SIZE + 200)
-
-
-def test_an_inner_strategy_that_diverges_ends_the_run() -> None:
-    class Exploding(FedAvg):
-        def aggregate_train(self, server_round: int, replies: Any) -> Any:
-            arrays, metrics = super().aggregate_train(server_round, replies)
-            assert arrays is not None
-            return ArrayRecord({"w": Array(np.full((30, 100), np.inf, np.float32))}), metrics
-
-    with pytest.raises(DivergenceError, match="round 0: the engine leaves weights"):
-        rounds(docofl(Exploding(fraction_evaluate=0.0)), federation(), initial(), 3)
-
-
-def test_nothing_is_trained_where_the_inner_strategy_trains_nothing() -> None:
-    result = rounds(docofl(fed_avg(fraction_train=0.0)), federation(), initial(), 2)
-    assert result.train_metrics_clientapp == {}
-
-
-def test_an_inner_strategy_may_begin_later() -> None:
-    class Lazy(FedAvg):
-        def configure_train(self, server_round: int, *args: Any) -> Any:
-            return super().configure_train(server_round, *args) if server_round > 2 else []
-
-    result = rounds(docofl(Lazy(fraction_evaluate=0.0), lead=2), federation(), initial(), 5)
-    assert total(result, "accepted") == 12
-    assert sorted(result.train_metrics_clientapp) == [3, 4, 5]
-
-
-class Bare(Strategy):
-    """A strategy without the options of FedAvg."""
-
-    def __init__(self) -> None:
-        self.fed_avg = fed_avg()
-
-    def __getattribute__(self, name: str) -> Any:
-        if name.startswith(("configure", "aggregate", "summary")):
-            return getattr(object.__getattribute__(self, "fed_avg"), name)
-        return object.__getattribute__(self, name)
-
-    def configure_train(self, *args: Any) -> Any: ...
-    def aggregate_train(self, *args: Any) -> Any: ...
-    def configure_evaluate(self, *args: Any) -> Any: ...
-    def aggregate_evaluate(self, *args: Any) -> Any: ...
-    def summary(self) -> None: ...
-
-
-def test_strategies_without_sampling_options_need_a_number() -> None:
-    with pytest.raises(InvalidInputError, match="per_round: found None with Bare"):
-        docofl(Bare())
-    result = rounds(docofl(Bare(), per_round=3), federation(5), initial(), 2)
-    assert total(result, "asked") == 6
+# --- options -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -377,6 +229,8 @@ def test_strategies_without_sampling_options_need_a_number() -> None:
         {"lead": -1},
         {"quorum": 0},
         {"max_update_norm": -1},
+        {"max_norm_ratio": 1},
+        {"max_norm_ratio": float("nan")},
     ],
 )
 def test_bad_options_are_refused_at_once(options: dict[str, Any]) -> None:
@@ -693,21 +547,6 @@ def test_most_replies_outvote_the_metrics_of_earlier_rounds() -> None:
     assert accepted == [1, 3, 3]
 
 
-def test_a_client_that_fails_stops_no_differential_privacy() -> None:
-    """Its wrappers return nothing where one reply is an error."""
-    inner = DifferentialPrivacyServerSideFixedClipping(
-        fed_avg(weighted_by_key="num-examples"), 0.0, 100.0, num_sampled_clients=4
-    )
-
-    def equal(reply: Any, _context: Context) -> Any:
-        reply.content["metrics"]["num-examples"] = 1
-        return reply
-
-    apps = {f"n{i}": client_app(equal) for i in range(3)}
-    result = rounds(docofl(inner), federation(4, n3=client_app(silent), **apps), initial(), 8)
-    assert np.abs(weights_of(result) - GOAL).mean() < 0.1
-
-
 @pytest.mark.parametrize("partition", [0, 1])
 def test_of_two_clients_the_one_that_changes_its_metrics_is_dropped(partition: int) -> None:
     calls = [0]
@@ -763,6 +602,107 @@ def test_updates_beyond_a_norm_are_dropped() -> None:
     result = rounds(docofl(max_update_norm=100), federation(4, n0=app), initial(), 3)
     assert total(result, "dropped") == 3
     assert np.abs(weights_of(result)).max() < 2
+
+
+def moving(**changes: Any) -> ClientApp:
+    """Return an app that sets some arrays to a value and trains the others."""
+
+    def move(message: Any, context: Context) -> Any:
+        reply = train(message, context)
+        arrays = dict(reply.content["arrays"])
+        for name, value in changes.items():
+            like = message.content["arrays"][name].numpy()
+            arrays[name] = Array(np.full_like(like, value))
+        reply.content["arrays"] = ArrayRecord(arrays)
+        return reply
+
+    app = docofl_mod.register(ClientApp(mods=[docofl_mod]))
+    app.train()(move)
+    return app
+
+
+@pytest.mark.parametrize("value", [3e38, -1e38, 1e20, 200.0])
+@pytest.mark.parametrize("make", [FedAvg, FedAdam])
+def test_no_single_update_ends_the_run(value: float, make: Callable[..., Strategy]) -> None:
+    def strategy() -> DoCoFLStrategy:
+        return docofl(make(fraction_evaluate=0.0))
+
+    with_it = rounds(strategy(), federation(4, n1=moving(w=value)), initial(), 4)
+    without = rounds(strategy(), federation(4, n1=client_app(silent)), initial(), 4)
+    assert total(with_it, "dropped") == 4
+    assert total(with_it, "accepted") == 12
+    np.testing.assert_array_equal(weights_of(with_it), weights_of(without))
+
+
+def test_a_huge_update_alone_in_the_first_round() -> None:
+    arrays = ArrayRecord({"w": Array(np.ones((30, 100), dtype=np.float32))})
+    apps = {f"n{i}": client_app(garbage) for i in range(3)}
+    result = rounds(docofl(), federation(4, n3=moving(w=1e38), **apps), arrays, 2)
+    assert by_round(result, "dropped") == [4, 4]
+
+
+def test_one_of_two_is_enough_to_tell() -> None:
+    result = rounds(docofl(), federation(2, n0=moving(w=1e30)), initial(), 3)
+    assert by_round(result, "dropped") == [1, 1, 1]
+
+
+@pytest.mark.parametrize("value", [1e38, -1e10])
+def test_no_single_exact_array_ends_the_run(value: float) -> None:
+    arrays = ArrayRecord(
+        {
+            "w": Array(np.zeros((30, 100), dtype=np.float32)),
+            "bn.running_var": Array(np.ones((30, 100), dtype=np.float32)),
+        }
+    )
+    odd = moving(**{"bn.running_var": value})
+    with_it = rounds(docofl(), federation(4, n1=odd), arrays, 4)
+    without = rounds(docofl(), federation(4, n1=client_app(silent)), arrays, 4)
+    assert by_round(with_it, "dropped") == [1, 1, 1, 1]
+    for name in arrays:
+        np.testing.assert_array_equal(with_it.arrays[name].numpy(), without.arrays[name].numpy())
+
+
+def test_who_learns_nothing_sets_no_limit() -> None:
+    """Half of the clients have converged: those that have not are not to be dropped."""
+
+    def still(message: Any, context: Context) -> Any:
+        reply = train(message, context)
+        reply.content["arrays"] = message.content["arrays"]
+        return reply
+
+    app = docofl_mod.register(ClientApp(mods=[docofl_mod]))
+    app.train()(still)
+    idle = {f"n{i}": app for i in range(3)}
+    result = rounds(docofl(), federation(5, **idle), initial(), 5)
+    assert total(result, "accepted") == 25
+
+
+def norm_complaints(limits: NormLimits, *norms: float, model: float = 0.0) -> list[str]:
+    return limits.complaints([{"update": norm} for norm in norms], {"update": model})
+
+
+def test_limits_remember_rounds_with_larger_norms() -> None:
+    limits = NormLimits(10.0)
+    assert norm_complaints(limits, 1.0, 9.0) == ["", ""]
+    assert norm_complaints(limits, 1e-6, 1e-6, 5.0) == ["", "", ""]
+    complaint = "update: found a norm of 11, expected at most 10 times 1, as most have"
+    assert norm_complaints(limits, 0.0, 1e-6, 11.0) == ["", "", complaint]
+    assert norm_complaints(limits) == []
+    assert norm_complaints(NormLimits(None), 1.0, 1e30) == ["", ""]
+
+
+def test_a_client_alone_is_measured_by_the_model_and_by_earlier_rounds() -> None:
+    limits = NormLimits(10.0)
+    assert norm_complaints(limits, 1e30, model=2.0) != [""]
+    assert norm_complaints(limits, 19.0, model=2.0) == [""]
+    assert norm_complaints(limits, 1e30, model=1e30) != [""]
+    assert norm_complaints(NormLimits(10.0), 5.0, model=0.0) == [""]  # nothing to go by
+
+
+def test_the_limit_can_be_lifted() -> None:
+    result = rounds(docofl(max_norm_ratio=None), federation(4, n1=moving(w=1e5)), initial(), 1)
+    assert total(result, "accepted") == 4
+    assert np.abs(weights_of(result)).max() > 1e4
 
 
 def test_a_round_in_which_all_fail_changes_nothing() -> None:
@@ -865,7 +805,7 @@ def test_a_restarted_node_whose_old_self_is_still_listed() -> None:
     at_round(strategy, 4, lambda: setattr(old, "is_listed", False))
     result = rounds(strategy, grid, initial(), 5)
     assert [m["docofl-accepted"] for m in result.train_metrics_clientapp.values()] == [2] * 5
-    assert [m["docofl-missing"] for m in result.train_metrics_clientapp.values()] == [0, 1, 1, 0, 0]
+    assert [m["docofl-missing"] for m in result.train_metrics_clientapp.values()] == [0, 1, 0, 0, 0]
 
 
 def test_a_node_never_seen_before_takes_part() -> None:
@@ -907,8 +847,16 @@ def test_a_node_that_never_answers_is_missing_and_holds_nobody_up() -> None:
     at_round(strategy, 2, lambda: setattr(grid.by_partition(0), "is_deaf", True))
     at_round(strategy, 5, lambda: setattr(grid.by_partition(0), "is_deaf", False))
     result = rounds(strategy, grid, initial(), 7)
-    missing = [m["docofl-missing"] for m in result.train_metrics_clientapp.values()]
-    assert missing == [0, 1, 1, 1, 0, 0, 0]
+    assert by_round(result, "missing") == [0, 1, 0, 0, 0, 0, 0]
+    assert by_round(result, "accepted") == [
+        4,
+        3,
+        3,
+        3,
+        3,
+        4,
+        4,
+    ]  # asked in rounds 3, 4, 6
     assert np.isfinite(weights_of(result)).all()
 
 
@@ -966,18 +914,21 @@ def test_one_client_without_the_mod_is_left_out() -> None:
 
 
 def test_what_was_sent_counts_not_only_what_was_acknowledged() -> None:
+    a, b, c, d = (digest_of(name) for name in (b"a", b"b", b"c", b"d"))
     node = Node(0, 2, None)
-    node.note({"holds": ["a", "b"]})
-    assert node.certain == ["a", "b"]
-    node.sent.append("c")  # may have pushed out the oldest
-    assert node.certain == ["b"]
-    node.sent.append("d")
+    node.note({"holds": [a, b]})
+    assert node.certain == [a, b]
+    node.sent.append(c)  # may have pushed out the oldest
+    assert node.certain == [b]
+    node.sent.append(d)
     assert node.certain == []
     node.note({"holds": "nonsense"})
     assert node.certain == []
-    node.note({"holds": ["c", 3, "d"]})
-    assert node.certain == ["d"]
+    node.note({"holds": [c, 3, d]})
+    assert node.certain == [d]
     assert node.sent == []
+    node.note({"holds": [c, "x" * 10**6]})
+    assert node.certain == [c]
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
@@ -1092,6 +1043,80 @@ def test_files_of_calls_that_failed_do_not_stay(tmp_path: Path) -> None:
     names = {path.read_bytes() for path in tmp_path.iterdir()}
     assert names == {b"second", b"of another node"}
     assert store.digests() == [digest_of(b"second")]  # the failed call had deleted the first
+
+
+def test_files_that_are_left_behind_are_deleted(tmp_path: Path) -> None:
+    digest = digest_of(b"x")
+    old, recent = time.time() - 8 * 24 * 3600, time.time() - 6 * 24 * 3600
+    ages = {
+        f"1-2-{digest}.anchor.new": recent,  # its own, of a write that was cut off
+        f"1-3-{digest}.anchor": old,  # of a node that is gone
+        f"7-2-{digest}.anchor.new": old,  # of a run that is over
+        f"7-3-{digest}.anchor": recent,  # of a run that may go on
+        "my.anchor": old,
+        "notes.txt": old,
+    }
+    for name, age in ages.items():
+        (tmp_path / name).write_bytes(b"x")
+        os.utime(tmp_path / name, (age, age))
+    AnchorStore(Context(1, 2, {}, RecordDict(), {}), tmp_path, 1).put(b"new")
+    left = {path.name for path in tmp_path.iterdir()}
+    own = f"1-2-{digest_of(b'new')}.anchor"
+    assert left == {own, f"7-3-{digest}.anchor", "my.anchor", "notes.txt"}
+
+
+def test_files_that_are_in_use_stay(tmp_path: Path) -> None:
+    context = Context(1, 2, {}, RecordDict(), {})
+    store = AnchorStore(context, tmp_path, 1)
+    store.put(b"in use")
+    (path,) = tmp_path.iterdir()
+    os.utime(path, (0, 0))
+    assert store.get(digest_of(b"in use")) == b"in use"
+    AnchorStore(Context(1, 3, {}, RecordDict(), {}), tmp_path, 1).put(b"of another node")
+    assert path.exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"damaged", b"\x00" * 100])
+def test_an_anchor_that_is_damaged_in_the_state_is_fetched_again(damage: bytes) -> None:
+    grid = federation(3)
+    strategy = docofl(deploy_every=100)
+
+    def spoil() -> None:
+        state = grid.by_partition(1).context.state
+        record = state.array_records[ANCHORS]
+        state[ANCHORS] = ArrayRecord(
+            {
+                name: Array(dtype="uint8", shape=array.shape, stype=array.stype, data=damage)
+                for name, array in record.items()
+            }
+        )
+
+    at_round(strategy, 3, spoil)
+    result = rounds(strategy, grid, initial(), 4)
+    assert by_round(result, "resynchronised") == [0, 0, 1, 0]
+    assert total(result, "accepted") == 12
+    undisturbed = rounds(docofl(deploy_every=100), federation(3), initial(), 4)
+    np.testing.assert_array_equal(weights_of(result), weights_of(undisturbed))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ConfigRecord({"a": 1}),
+        ArrayRecord({"no number": Array(np.zeros(3))}),
+        ArrayRecord({"00000001-xyz": Array("uint8", (1,), PATH_STYPE, b"\xff\x00")}),
+    ],
+)
+def test_a_state_that_somebody_else_has_written(record: Any) -> None:
+    grid = federation(3)
+    strategy = docofl(deploy_every=2)
+
+    def spoil() -> None:
+        grid.by_partition(1).context.state[ANCHORS] = record
+
+    at_round(strategy, 3, spoil)
+    result = rounds(strategy, grid, initial(), 5)
+    assert total(result, "accepted") == 15
 
 
 def test_the_store_keeps_the_latest_two() -> None:

@@ -26,6 +26,7 @@ CASES = [
     ("ddp", "torch", "torch"),
     ("flower", "flwr", "flower"),
     ("numcodecs", "numcodecs", "zarr"),
+    ("zarr", "zarr", "zarr"),
 ]
 
 

@@ -15,6 +15,7 @@ Kind = Literal["anchor", "late_anchor", "correction", "update"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ONLINE: tuple[Kind, ...] = ("late_anchor", "correction")
 DOWNLINK: tuple[Kind, ...] = ("anchor", *ONLINE)
+NOBODY = -1  # all those who were not asked, or are gone
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,13 @@ class Ledger:
     def of_client(self, client: int) -> dict[Kind, int]:
         """Return a client's bytes by kind."""
         return {kind: self._by_client[kind, client] for kind in KINDS}
+
+    def retire(self, client: int) -> None:
+        """Book the bytes of a client that is gone for good under -1, with others like it."""
+        for kind in KINDS:
+            size = self._by_client.pop((kind, client), 0)
+            if size:
+                self._by_client[kind, NOBODY] += size
 
     @property
     def downlink(self) -> int:

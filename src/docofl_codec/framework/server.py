@@ -40,7 +40,7 @@ from docofl_codec.framework.diagnostics import (
     drift_of,
 )
 from docofl_codec.framework.errors import DivergenceError, ProtocolError, StaleAnchorError
-from docofl_codec.framework.ledger import Kind, Ledger
+from docofl_codec.framework.ledger import NOBODY, Kind, Ledger
 from docofl_codec.framework.messages import Correction, Notification, Update
 from docofl_codec.framework.optimizers import SGD, ServerOptimizer
 from docofl_codec.framework.participation import ParticipationProcess, notified_at
@@ -59,7 +59,6 @@ Aggregation = Literal["mean", "engine"]
 Downlink = Literal["docofl", "direct", "anchor"]
 MAX_SAMPLES = 1 << 53
 MAX_STALENESS_EXPONENT = 10
-NOBODY = -1  # in the ledger: all those who were not asked
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -87,11 +86,14 @@ class Outcome:
         Why not: ``"duplicate"``, ``"late"``, ``"not asked"`` or the codec's complaint.
     model : ndarray of float32 or None
         Where an engine aggregates: the client's model, w_t and its update.
+    norm : float
+        Of the update, where an engine aggregates.
     """
 
     accepted: bool
     reason: str = ""
     model: Vector | None = field(default=None, repr=False, compare=False)
+    norm: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -435,6 +437,15 @@ class Server:
         return outcome
 
     @_locked
+    def take_back(self, client: int) -> None:
+        """Drop an update of this round after all, where an engine aggregates."""
+        if self.aggregation != "engine" or client not in self._accepted.get(self.round, ()):
+            raise ProtocolError(f"client {client}: found no update that can be taken back")
+        self._accepted[self.round].discard(client)
+        self._current.accepted -= 1
+        self._current.dropped += 1
+
+    @_locked
     def drop(self, client: int, num_bytes: int = 0) -> None:
         """Count a participant whose training failed, and the bytes that it has sent in vain."""
         self._current.heard_of.add(client)
@@ -640,24 +651,26 @@ class Server:
         weight = float(update.num_samples) if self.weighted else 1.0
         if delay:
             weight *= (1.0 + delay) ** -self.staleness_exponent
-        model = None
+        model, norm = None, 0.0
         try:
             if self.aggregation == "engine":
-                model = self._model_of(update.frame)
+                model, norm = self._model_of(update.frame)
             else:
                 self._current.aggregator.add(update.frame, weight)
         except MemoryError:
             raise
         except Exception as error:  # a codec's complaint, of whatever class
             return Outcome(False, str(error))
-        return Outcome(True, model=model)
+        return Outcome(True, model=model, norm=norm)
 
-    def _model_of(self, frame: bytes) -> Vector:
-        """Return w_t and a client's update."""
+    def _model_of(self, frame: bytes) -> tuple[Vector, float]:
+        """Return w_t and a client's update added up, and the update's norm."""
         size = self.weights.size
         update = decoded_update(self.update_codec, frame, size, self.max_update_norm)
+        norm = math.sqrt(squared_norm(update))
         with np.errstate(over="ignore"):
-            return as_vector(np.add(self.weights, update, out=update), what="weights and update")
+            model = np.add(self.weights, update, out=update)
+        return as_vector(model, what="weights and update"), norm
 
     def _participants(self, round_number: int) -> frozenset[int]:
         if round_number == self.round:

@@ -29,7 +29,8 @@ _SIZE_BYTES = 8  # before a frame; 0 stands for gradients that are not finite
 class EdenState:
     """What :func:`eden_hook` needs to know, and what it has counted.
 
-    It can be pickled with a checkpoint, all but the process group: that is the default one again.
+    It can be pickled with a checkpoint, all but the process group. A state whose ranks were not all
+    the ranks needs its group again, in ``state.process_group``, before the hook is used.
 
     Parameters
     ----------
@@ -60,6 +61,7 @@ class EdenState:
         self.total_bytes = 0
         self._bytes = 0  # of the step that is going on
         self._plain_bytes = 0
+        self._had_group = False  # and has left it behind
         self.codec.encode(np.zeros(1, dtype=np.float32), seed=0)  # checks the budget
 
     @property
@@ -67,8 +69,31 @@ class EdenState:
         """The codec of all buckets."""
         return Eden(bits=self.bits)
 
+    @property
+    def ranks(self) -> Any:
+        """The process group that averages.
+
+        Raises
+        ------
+        InvalidInputError
+            Where the state comes from a pickle and its group, not of all ranks, did not.
+        """
+        if self.process_group is not None:
+            return self.process_group
+        if self._had_group:
+            raise InvalidInputError(
+                "process_group: found none after loading, expected the group of some ranks that it "
+                "was saved with: set state.process_group to it, or to dist.group.WORLD"
+            )
+        return dist.group.WORLD
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "process_group": None}
+        had_group = self._had_group if self.process_group is None else not self._is_world
+        return {**self.__dict__, "process_group": None, "_had_group": had_group}
+
+    @property
+    def _is_world(self) -> bool:
+        return dist.is_initialized() and self.process_group is dist.group.WORLD
 
     def count(self, sent: int, plain: int, *, is_last: bool) -> None:
         """Book a bucket's bytes; the last bucket ends the step."""
@@ -103,7 +128,7 @@ def eden_hook(
     Future
         Of the mean, in the bucket's dtype.
     """
-    group = dist.group.WORLD if state.process_group is None else state.process_group
+    group = state.ranks
     num_ranks = dist.get_world_size(group)
     buffer = bucket.buffer()
     is_last = bucket.is_last()

@@ -7,6 +7,7 @@ ids ``docofl_ecuq`` and ``docofl_eden``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class _FrameCodec(Codec):  # type: ignore[misc]
 
     def __init__(self, dtype: str | None, seed: int | None, **options: Any) -> None:
         self.dtype = None if dtype is None else np.dtype(dtype).str
+        seed = None if seed is None else index(seed)
         # Stores work on several chunks at once: a chunk gets one thread.
         self._codec = codec_from_config({"codec": self._name, "threads": 1, **options})
         self._seed = seed
@@ -166,12 +168,12 @@ class Eden(_FrameCodec):
         self.bits = float(bits)
         self.scale = scale
         self.entropy_coded = bool(entropy_coded)
-        self.seed = seed
+        self.seed = self._seed
 
 
 def _as_dtype(memory: Array, dtype: np.dtype[Any]) -> Array:
     """View memory as values of a dtype; refuse what are values of another one."""
-    if memory.dtype.itemsize != 1:
+    if memory.dtype.itemsize != 1 or memory.dtype.kind == "b":
         raise TypeError(f"dtype: found {memory.dtype.str}, expected {dtype.str} or bytes")
     if memory.nbytes % dtype.itemsize:
         raise InvalidInputError(

@@ -12,7 +12,9 @@ The guide is docs/guides/flower.md. Which file does what:
 
 ================  ==============================================================================
 ``strategy``      the rounds, on :class:`docofl_codec.framework.Server`
+``inner``         what the wrapped strategy wants, and which ones are refused
 ``nodes``         which node is which client, what it holds, messages that are on their way
+``replies``       what replies must hold, and how large a change may be
 ``mod``           the client's side, on :class:`docofl_codec.framework.Client`
 ``store``         anchors in a node's state and on its disk
 ``wire``          what messages look like

@@ -40,8 +40,8 @@ class DoCoFLMod:
     Parameters
     ----------
     folder : path, optional
-        Keep large anchors there instead of in the node's state. At most two files for each run and
-        node are left behind.
+        Keep large anchors there instead of in the node's state, two at most for each run and node.
+        Files that nobody has used for a week are deleted when the next one is written.
     min_bytes : int, default 1 MiB
         What is large.
 
@@ -69,8 +69,14 @@ class DoCoFLMod:
         return Message(RecordDict({HEADER: _report(store, context)}), reply_to=message)
 
     def __call__(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-        """Handle a message of training; let others pass."""
-        is_training = message.metadata.message_type.partition(".")[0] == MessageType.TRAIN
+        """Handle anchors and messages of training; let others pass.
+
+        Anchors are no matter for mods that come after: some fail at messages without weights.
+        """
+        kind, _, action = message.metadata.message_type.partition(".")
+        if (kind, action) == (MessageType.QUERY, ANCHOR_ACTION):
+            return self.receive_anchor(message, context)
+        is_training = kind == MessageType.TRAIN
         header = read_header(message.content) if is_training else None
         if header is None:
             return call_next(message, context)

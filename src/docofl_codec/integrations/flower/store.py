@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import re
+import time
 from pathlib import Path
 
 from flwr.app import Array, ArrayRecord, Context
@@ -16,6 +19,9 @@ __all__ = ["KEPT", "AnchorStore"]
 KEPT = 2  # anchors: the newest, and the one that the server may still count on
 ANCHORS = "docofl.anchors"
 PATH_STYPE = "docofl.path/1"
+MAX_AGE = 7 * 24 * 3600.0  # seconds since a file of another run or node was last used
+NAME = re.compile(r"\d{8,}-[0-9a-f]{32}")  # in the state: number and digest
+FILE = re.compile(r"(?P<owner>\d+-\d+)-[0-9a-f]{32}\.anchor(\.new)?")  # run, node and digest
 
 logger = logging.getLogger("flwr")
 
@@ -67,13 +73,16 @@ class AnchorStore:
         return record if isinstance(record, ArrayRecord) else ArrayRecord()
 
     def _names(self) -> list[str]:
-        return sorted(self._record())
+        return sorted(name for name in self._record() if NAME.fullmatch(name))
 
     def _path(self, digest: str) -> Path | None:
         if self._folder is None:
             return None
-        owner = f"{self._context.run_id}-{self._context.node_id}"
-        return self._folder / f"{owner}-{digest}.anchor"
+        return self._folder / f"{self._owner}-{digest}.anchor"
+
+    @property
+    def _owner(self) -> str:
+        return f"{self._context.run_id}-{self._context.node_id}"
 
     def _write(self, digest: str, frame: bytes) -> Array:
         path = self._path(digest)
@@ -89,26 +98,39 @@ class AnchorStore:
         return Array(dtype="uint8", shape=(len(frame),), stype=STYPE, data=frame)
 
     def _clean(self, digests: list[str]) -> None:
-        """Delete this node's files of other anchors, also those of calls that did not end well."""
-        every = self._path("*")
-        if every is None:
+        """Delete this node's files of other anchors, and what runs of last week have left behind.
+
+        A file that somebody would still have used is fetched again.
+        """
+        if self._folder is None:
             return
         kept = {self._path(digest) for digest in digests}
+        oldest = time.time() - MAX_AGE
         with contextlib.suppress(OSError):
-            for path in every.parent.glob(every.name):
-                if path not in kept:
-                    path.unlink(missing_ok=True)
+            for path in self._folder.iterdir():
+                name = FILE.fullmatch(path.name)
+                if name is None or path in kept:
+                    continue
+                with contextlib.suppress(OSError):
+                    if name["owner"] == self._owner or path.stat().st_mtime < oldest:
+                        path.unlink()
 
     @staticmethod
     def _read(array: Array, digest: str) -> bytes | None:
-        if array.stype != PATH_STYPE:
-            return array.data
-        try:
-            frame = Path(array.data.decode()).read_bytes()
-        except OSError:
-            return None
+        frame = array.data
+        if array.stype == PATH_STYPE:
+            try:
+                path = Path(array.data.decode())
+                frame = path.read_bytes()
+            except (OSError, ValueError):
+                return None
+            with contextlib.suppress(OSError):
+                os.utime(path)  # in use
         return frame if digest_of(frame) == digest else None
 
 
 def _is_there(array: Array) -> bool:
-    return array.stype != PATH_STYPE or Path(array.data.decode()).is_file()
+    try:
+        return array.stype != PATH_STYPE or Path(array.data.decode()).is_file()
+    except (OSError, ValueError):
+        return False

@@ -6,15 +6,15 @@ moves them by Flower's messages and leaves the aggregation to the inner strategy
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
@@ -23,8 +23,20 @@ from docofl_codec.errors import CodecError, InvalidInputError
 from docofl_codec.framework.budgets import AdaptiveBudgets
 from docofl_codec.framework.messages import Update
 from docofl_codec.framework.participation import ElasticParticipation
-from docofl_codec.framework.server import RoundReport, Server
-from docofl_codec.integrations.flower.nodes import GRACE_SECONDS, Nodes, report_of
+from docofl_codec.framework.server import Outcome, RoundReport, Server
+from docofl_codec.framework.vectors import squared_norm
+from docofl_codec.integrations.flower.inner import Population, Wanted, check_inner, option_of
+from docofl_codec.integrations.flower.nodes import Nodes, report_of
+from docofl_codec.integrations.flower.replies import (
+    NormLimits,
+    Reply,
+    common_shape,
+    evaluations,
+    exact_changes,
+    is_missing,
+    read_reply,
+    with_arrays,
+)
 from docofl_codec.integrations.flower.wire import (
     EXACT,
     FRAMES,
@@ -32,18 +44,18 @@ from docofl_codec.integrations.flower.wire import (
     Layout,
     check_codec,
     codec_config,
-    frame_of,
     frames_record,
     header_record,
     payload_bytes,
+    shortened,
 )
 
 __all__ = ["DoCoFLStrategy"]
 
 DEFAULT_TIMEOUT = 3600.0  # seconds, as Strategy.start has it
+DEFAULT_PATIENCE = 60.0
+GRACE_SECONDS = 10.0  # for a node that has just come to introduce itself
 WAIT_SECONDS = 1.0
-MAX_WEIGHT = 1 << 53  # of a client in the mean: what double counts exactly
-MAX_COMPLAINT = 500  # characters of a client in the log
 RUNNING_STATISTICS = ("*running_mean", "*running_var", "*moving_mean", "*moving_variance")
 
 logger = logging.getLogger("flwr")
@@ -53,12 +65,11 @@ logger = logging.getLogger("flwr")
 class _Round:
     """What has gone out in the current round."""
 
+    wanted: Wanted | None = None  # of the inner strategy; None where it trains nobody
     messages: dict[int, Message] = field(default_factory=dict)  # by client
-    template: RecordDict = field(default_factory=RecordDict)
-    arrays_key: str = ""
     told_later: list[int] = field(default_factory=list)  # clients whose anchors wait for the end
     other_bytes: int = 0  # headers and exact arrays, both ways
-    resynchronised: int = 0
+    resynchronised: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -72,19 +83,9 @@ class _Run:
     server: Server
     plan: ElasticParticipation
     nodes: Nodes
+    limits: NormLimits
     current: _Round = field(default_factory=_Round)
     metrics_shape: Any = None  # of the replies that were accepted last
-
-
-@dataclass(frozen=True)
-class _Reply:
-    """A reply that could be read so far."""
-
-    client: int
-    message: Message
-    frame: bytes
-    exact: ArrayRecord
-    metrics_shape: Any
 
 
 class DoCoFLStrategy(Strategy):
@@ -92,8 +93,9 @@ class DoCoFLStrategy(Strategy):
 
     Clients need :data:`docofl_mod`. Who takes part is drawn here, `lead` rounds ahead, as the inner
     strategy's ``fraction_train`` and ``min_train_nodes`` say; everything else that the inner
-    strategy puts into messages reaches the clients. Evaluation is the inner strategy's, with exact
-    weights; its bytes are in the metrics.
+    strategy puts into messages reaches the clients. Where it has something else to say to each
+    node, its own choice of nodes holds. Evaluation is the inner strategy's, with exact weights; its
+    bytes are in the metrics.
 
     Parameters
     ----------
@@ -113,6 +115,12 @@ class DoCoFLStrategy(Strategy):
         The fewest good replies that change the model.
     max_update_norm : float, optional
         Drop updates with a larger norm.
+    max_norm_ratio : float or None, default 100
+        Drop updates, and changes of exact arrays, whose norm is so many times that of most clients,
+        so that no single one can end the run. None takes them all.
+    patience : float, default 60
+        Seconds for an answer to a message without training. A node that does not give one, or
+        trains ten times as long as any before and longer than this, is left out until it answers.
     budgets : AdaptiveBudgets, optional
         Chooses the budgets of anchors and corrections.
     exact : sequence of str
@@ -141,6 +149,8 @@ class DoCoFLStrategy(Strategy):
         seed: int = 0,
         quorum: int = 1,
         max_update_norm: float | None = None,
+        max_norm_ratio: float | None = 100.0,
+        patience: float = DEFAULT_PATIENCE,
         budgets: AdaptiveBudgets | None = None,
         exact: Sequence[str] = RUNNING_STATISTICS,
         per_round: int | None = None,
@@ -155,10 +165,19 @@ class DoCoFLStrategy(Strategy):
         self.seed = seed
         self.quorum = quorum
         self.max_update_norm = max_update_norm
+        self.max_norm_ratio = max_norm_ratio
+        self.patience = patience
         self.budgets = budgets
         self.exact = tuple(exact)
         self.per_round = per_round
-        if per_round is None and _option(inner, "fraction_train") is None:
+        check_inner(inner, self.uplink)
+        for name, value, least in (
+            ("max_norm_ratio", max_norm_ratio, 1.0),
+            ("patience", patience, 0.0),
+        ):
+            if value is not None and not value > least:
+                raise InvalidInputError(f"{name}: found {value}, expected more than {least:g}")
+        if per_round is None and option_of(inner, "fraction_train") is None:
             raise InvalidInputError(
                 f"per_round: found None with {type(inner).__name__}, expected a number of nodes"
             )
@@ -182,29 +201,28 @@ class DoCoFLStrategy(Strategy):
         grid: Grid,
         initial_arrays: ArrayRecord,
         num_rounds: int = 3,
-        timeout: float = DEFAULT_TIMEOUT,
+        timeout: float | None = DEFAULT_TIMEOUT,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
         """Run all rounds; see :meth:`flwr.serverapp.strategy.Strategy.start`."""
-        self._timeout = timeout
+        self._timeout = math.inf if timeout is None else timeout
         self._num_rounds = num_rounds
         self._run = None
         try:
             return super().start(
-                grid,
+                cast(Grid, _PatientGrid(grid, self._exchange)),
                 initial_arrays,
                 num_rounds,
-                timeout,
+                self._timeout,
                 train_config,
                 evaluate_config,
                 evaluate_fn,
             )
         finally:
             if self._run is not None:
-                patience = min(timeout, GRACE_SECONDS)
-                self._run.nodes.settle(grid, self._run.nodes.connected(), patience)
+                self._run.nodes.settle(grid, self._run.nodes.there(), self._grace)
 
     def summary(self) -> None:
         """Log the options, and the inner strategy's."""
@@ -219,33 +237,28 @@ class DoCoFLStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Deploy, notify and send corrections: one message for each participant."""
-        # 1. What the inner strategy would send, whoever gets it.
-        needed = max(self._option("min_available_nodes", 1), self._option("min_train_nodes", 1))
-        population = cast(Grid, _Population(grid, max(needed, len(list(grid.get_node_ids())))))
-        messages = list(self.inner.configure_train(server_round, arrays, config, population))
-        if not messages:
-            return []
-
-        # 2. Who is there, and who takes part now and in the rounds to come.
+        # 1. Who is there, and who takes part now and in the rounds to come.
         if self._run is None or server_round == 1:
-            self._begin(server_round, arrays, grid, needed)
+            self._begin(server_round, arrays, grid)
         run = self._started(server_round)
         run.grid = grid
         run.exact = run.layout.exact(arrays, convert=True)
         self._call_the_roll(run)
-        t = run.server.round
+
+        # 2. What the inner strategy sends them, or which ones it sends what.
+        run.current.wanted = self._ask_inner(run, server_round, arrays, config)
+        self._choose(run, run.current.wanted)
 
         # 3. Anchor deployment, and notification of those who take part later.
+        t = run.server.round
         deployed = run.server.deploy(t)
         if deployed is not None:
             run.nodes.digest(deployed)  # a node may know it from an earlier run
+            run.nodes.forget_anchors(run.server.anchors)
         participants = sorted(run.server.participation.participants(t))
-        run.nodes.settle(grid, participants, self._timeout, give_up=True)
         self._notify(run, set(participants))
 
         # 4. Corrections, each against the anchor that its client holds.
-        run.current.template = messages[0].content
-        run.current.arrays_key = _arrays_key(messages[0].content, arrays)
         for client in participants:
             anchor_id = run.nodes.usable(client)
             run.current.messages[client] = self._train_message(run, client, anchor_id)
@@ -255,15 +268,15 @@ class DoCoFLStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Check and restore the updates, let the inner strategy aggregate, finish the round."""
-        if self._run is None:
-            return self.inner.aggregate_train(server_round, replies)
         run = self._started(server_round)
 
-        # 1. Replies by client; who has no anchor gets one, and trains.
+        # 1. Replies by client; who has no anchor, and has not been sent one, gets it and trains.
         by_client = self._by_client(run, replies)
-        missing = [client for client, reply in by_client.items() if _is_missing(reply)]
-        if missing:
-            by_client.update(self._resynchronise(run, missing))
+        again = [self._resynchronise(run, reply) for reply in by_client.values()]
+        late = [message for message in again if message is not None]
+        if late:
+            more = run.nodes.exchange(run.grid, late, self._timeout)
+            by_client.update(self._by_client(run, more))
 
         # 2. Restore what can be used.
         good = self._receive(run, by_client)
@@ -284,52 +297,76 @@ class DoCoFLStrategy(Strategy):
         report = run.server.finish_round(vector)
         if new is not None:
             new = run.layout.arrays(run.server.weights, run.exact)
+        current, run.current = run.current, _Round()
+        if current.wanted is None:
+            return None, None
         metrics = MetricRecord() if metrics is None else metrics
-        metrics.update(_metrics(report, run.current))
-        run.current = _Round()
+        metrics.update(_metrics(report, current))
         return new, metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Return the inner strategy's messages."""
+        """Return the inner strategy's messages, but those to silent nodes."""
         messages = list(self.inner.configure_evaluate(server_round, arrays, config, grid))
+        if self._run is not None:
+            asked = {message.metadata.dst_node_id for message in messages}
+            silent = self._run.nodes.settle_ids(grid, asked, self._patience)
+            messages = [m for m in messages if m.metadata.dst_node_id not in silent]
         self._evaluate_bytes = sum(
             len(array.data)
             for message in messages
             for record in message.content.array_records.values()
             for array in record.values()
         )
-        if self._run is not None and messages:
-            self._run.nodes.settle_ids(
-                grid, {message.metadata.dst_node_id for message in messages}, self._timeout
-            )
         return messages
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Return the inner strategy's metrics, and the bytes of exact weights that it sent."""
-        metrics = self.inner.aggregate_evaluate(server_round, replies)
+        good, complaints = evaluations(replies, self.inner)
+        for complaint in complaints:
+            logger.warning("docofl: an evaluation is left out: %s", shortened(complaint))
+        metrics = self.inner.aggregate_evaluate(server_round, good)
         if metrics is not None:
             metrics["docofl-evaluate-bytes"] = self._evaluate_bytes
         return metrics
 
     # --- who takes part ------------------------------------------------------------------------
 
-    def _begin(self, server_round: int, arrays: ArrayRecord, grid: Grid, needed: int) -> None:
+    @property
+    def _patience(self) -> float:
+        return min(self._timeout, self.patience)
+
+    @property
+    def _grace(self) -> float:
+        return min(self._patience, GRACE_SECONDS)
+
+    @property
+    def _num_needed(self) -> int:
+        """The nodes that the inner strategy waits for."""
+        return int(max(self._option("min_available_nodes", 1), self._option("min_train_nodes", 1)))
+
+    def _begin(self, server_round: int, arrays: ArrayRecord, grid: Grid) -> None:
         """Wait for the nodes that the inner strategy wants, and make a server."""
-        while len(ids := list(grid.get_node_ids())) < needed:
-            logger.info("Waiting for nodes to connect: %d of %d.", len(ids), needed)
+        while len(ids := list(grid.get_node_ids())) < self._num_needed:
+            logger.info("Waiting for nodes to connect: %d of %d.", len(ids), self._num_needed)
             time.sleep(WAIT_SECONDS)
         layout = Layout.of(arrays, self.exact)
         plan = ElasticParticipation(lead=self.lead, seed=self.seed)
         server = self._new_server(layout.vector(arrays), plan)
+        nodes, limits = Nodes(self.patience), NormLimits(self.max_norm_ratio)
         exact = layout.exact(arrays)
-        self._run = _Run(server_round, grid, layout, exact, server, plan, Nodes())
-        self._run.nodes.refresh(grid, self._timeout)
-        if not self._run.nodes.connected():
-            complaint = next(iter(self._run.nodes.complaints.values()), "no answer")
+        self._run = _Run(server_round, grid, layout, exact, server, plan, nodes, limits)
+        nodes.refresh(grid, self._patience)
+        end = time.monotonic() + self._timeout - self._patience
+        while not nodes.there() and nodes.is_waiting and time.monotonic() < end:
+            logger.info("Waiting for nodes to introduce themselves.")
+            time.sleep(WAIT_SECONDS)
+            nodes.refresh(grid, self._grace)
+        if not nodes.there():
+            complaint = next(iter(nodes.complaints.values()), "no answer")
             raise InvalidInputError(
                 f"nodes: found none that knows DoCoFL ({complaint}), expected "
                 "docofl_mod.register(ClientApp(mods=[docofl_mod])) in the ClientApp"
@@ -348,35 +385,69 @@ class DoCoFLStrategy(Strategy):
             deploy_every=self.deploy_every,
             capacity=self.capacity,
             max_lead=plan.horizon,
-            budgets=self.budgets,
+            budgets=copy.deepcopy(self.budgets),  # a run changes them
             quorum=self.quorum,
             max_update_norm=self.max_update_norm,
             seed=self.seed,
         )
 
     def _started(self, server_round: int) -> _Run:
-        assert self._run is not None
+        if self._run is None:
+            raise InvalidInputError(f"server_round: found {server_round} of no run, expected one")
         expected = self._run.server.round + self._run.first_round
         if server_round != expected:
             raise InvalidInputError(f"server_round: found {server_round}, expected {expected}")
         return self._run
 
     def _call_the_roll(self, run: _Run) -> None:
-        """Plan the rounds up to the horizon, and replace participants that are gone."""
+        """Find out who is there, and plan the rounds up to the horizon.
+
+        A node gets one message at a time, and none where it has not answered the last one.
+        """
         t = run.server.round
         end = time.monotonic() + self._timeout
         if t > 0:
-            run.nodes.refresh(run.grid, self._timeout)
-        while not (clients := run.nodes.connected()) and time.monotonic() < end:
-            logger.info("Waiting for nodes to connect: none of those that were there.")
-            time.sleep(WAIT_SECONDS)
-            run.nodes.refresh(run.grid, self._timeout)
-        end_of_run = self._num_rounds - run.first_round + 1
-        for later in range(t, int(min(t + run.plan.horizon + 1, end_of_run))):
-            run.plan.plan(later, clients, self._sample_size(len(clients)))
-        run.plan.complete(t, clients, self._sample_size(len(clients)))
+            run.nodes.refresh(run.grid, self._grace)
+        for client in run.nodes.prune(run.plan.horizon):
+            run.server.ledger.retire(client)
         run.plan.forget(t)
-        run.server.abandon_round()  # begins it, with these participants
+        while True:
+            while not (clients := run.nodes.there()) and time.monotonic() < end:
+                logger.info("Waiting for nodes to connect: none of those that were there.")
+                time.sleep(WAIT_SECONDS)
+                run.nodes.refresh(run.grid, self._grace)
+            num_clients = self._sample_size(len(clients))
+            run.plan.plan(t, clients, num_clients)
+            run.plan.complete(t, clients, num_clients)
+            busy = [c for c in run.plan.participants(t) if run.nodes[c].pending is not None]
+            if not busy:
+                break
+            run.nodes.settle(run.grid, busy, min(self._patience, max(0, end - time.monotonic())))
+        end_of_run = self._num_rounds - run.first_round + 1
+        for later in range(t + 1, int(min(t + run.plan.horizon + 1, end_of_run))):
+            run.plan.plan(later, clients, num_clients)
+
+    def _ask_inner(
+        self, run: _Run, server_round: int, arrays: ArrayRecord, config: ConfigRecord
+    ) -> Wanted | None:
+        """Return what the inner strategy would send, or None where it trains nobody."""
+        node_ids = [run.nodes[client].node_id for client in run.nodes.there()]
+        population = Population(run.grid, node_ids, self._num_needed)
+        messages = self.inner.configure_train(server_round, arrays, config, cast(Grid, population))
+        messages = list(messages)
+        return Wanted(messages, arrays) if messages else None
+
+    def _choose(self, run: _Run, wanted: Wanted | None) -> None:
+        """Begin the round with those who were planned, or whom the inner strategy has chosen."""
+        t = run.server.round
+        if wanted is None:
+            run.plan.complete(t, [], 0)
+        elif wanted.node_ids is not None:
+            chosen = [c for c in run.nodes.there() if run.nodes[c].node_id in wanted.node_ids]
+            run.nodes.settle(run.grid, chosen, self._patience)
+            chosen = [client for client in chosen if run.nodes[client].is_there]
+            run.plan.complete(t, chosen, len(chosen))
+        run.server.abandon_round()
 
     def _sample_size(self, num_nodes: int) -> int:
         if self.per_round is not None:
@@ -385,7 +456,7 @@ class DoCoFLStrategy(Strategy):
         return max(int(num_nodes * fraction), int(self._option("min_train_nodes", 1)))
 
     def _option(self, name: str, default: Any) -> Any:
-        found = _option(self.inner, name)
+        found = option_of(self.inner, name)
         return default if found is None else found
 
     # --- what is sent --------------------------------------------------------------------------
@@ -400,20 +471,21 @@ class DoCoFLStrategy(Strategy):
             if client in busy:
                 run.current.told_later.append(client)
             else:
-                run.nodes.settle(run.grid, [client], 0)
+                run.nodes.settle(run.grid, [client], 0, is_last=False)
                 self._send_anchor(run, client)
 
     def _send_anchor(self, run: _Run, client: int) -> None:
         node = run.nodes[client]
         latest = run.server.anchors.latest()
-        if node.pending is not None or not node.is_connected or run.nodes.has(client, latest):
+        if node.pending is not None or not node.is_there or run.nodes.has(client, latest):
             return
         if run.nodes.send_anchor(run.grid, client, latest, run.layout.size):
             run.server.anchor(client)
 
     def _train_message(self, run: _Run, client: int, anchor_id: int | None) -> Message:
         """Return a message with a correction, and with an anchor where the client needs one."""
-        server, layout = run.server, run.layout
+        server, layout, wanted = run.server, run.layout, run.current.wanted
+        assert wanted is not None
         correction, anchor = server.join(client, anchor_id)
         holds = None
         if correction.anchor_id is not None:
@@ -421,17 +493,15 @@ class DoCoFLStrategy(Strategy):
             holds = [added_to.id, run.nodes.digest(added_to)]
         if anchor is not None:
             run.nodes.note_sent(client, anchor)
-        content = RecordDict()
-        for name, record in run.current.template.items():
-            if name != run.current.arrays_key:
-                content[name] = record
+        message = wanted.message(run.nodes[client].node_id, RecordDict())
+        content = message.content
         content[HEADER] = header_record(
             {
                 "round": server.round,
                 "client": client,
                 "holds": holds,
                 "seed": server.seed,
-                "arrays": run.current.arrays_key,
+                "arrays": wanted.arrays_key,
                 "layout": layout.header(),
                 "anchor": codec_config(server.anchor_codec),
                 "correction": codec_config(server.correction_codec),
@@ -446,31 +516,51 @@ class DoCoFLStrategy(Strategy):
         if run.exact:
             content[EXACT] = run.exact
         run.current.other_bytes += payload_bytes(content)
-        return Message(content, run.nodes[client].node_id, MessageType.TRAIN)
+        return message
 
-    def _resynchronise(self, run: _Run, clients: list[int]) -> dict[int, Message]:
-        """Send clients that have lost their anchors the latest one; return their replies."""
-        logger.info("docofl: %d clients have lost their anchors and get new ones", len(clients))
-        run.current.resynchronised += len(clients)
-        for client in clients:
-            run.current.messages[client] = self._train_message(run, client, None)
-        messages = [run.current.messages[client] for client in clients]
-        replies = run.grid.send_and_receive(messages, timeout=self._timeout)
-        return self._by_client(run, replies)
+    def _exchange(
+        self, grid: Grid, messages: Iterable[Message], timeout: float | None
+    ) -> Iterable[Message]:
+        """Send the messages of a round; clients without anchors get theirs as soon as they say."""
+        messages = list(messages)
+        run = self._run
+        if run is None:
+            return grid.send_and_receive(messages, timeout=timeout)
+        return run.nodes.exchange(
+            grid, messages, timeout, lambda reply: self._resynchronise(run, reply)
+        )
+
+    def _resynchronise(self, run: _Run, reply: Message) -> Message | None:
+        """Return a message with the latest anchor to a client that has lost its own, once."""
+        client = self._sender(run, reply)
+        if client is None or client in run.current.resynchronised or not is_missing(reply):
+            return None
+        logger.info("docofl: client %d has lost its anchor and gets another one", client)
+        run.current.resynchronised.add(client)
+        run.nodes[client].note(report_of(reply)[0])
+        message = self._train_message(run, client, None)
+        run.current.messages[client] = message
+        return message
 
     # --- what comes back -----------------------------------------------------------------------
 
-    def _by_client(self, run: _Run, replies: Iterable[Message]) -> dict[int, Message]:
-        """Sort replies by the message that they answer, and note what their nodes hold.
+    @staticmethod
+    def _sender(run: _Run, reply: Message) -> int | None:
+        """Return whose message of this round a reply answers.
 
         An error that the SuperLink makes up has no node as its source.
         """
-        sent = {
-            message.metadata.message_id: client for client, message in run.current.messages.items()
-        }
+        answered = reply.metadata.reply_to_message_id
+        for client, message in run.current.messages.items():
+            if message.metadata.message_id == answered:
+                return client
+        return None
+
+    def _by_client(self, run: _Run, replies: Iterable[Message]) -> dict[int, Message]:
+        """Sort replies by the message that they answer, and note what their nodes hold."""
         found = {}
         for reply in replies:
-            client = sent.get(reply.metadata.reply_to_message_id)
+            client = self._sender(run, reply)
             if client is None:
                 logger.warning("docofl: a reply to no message of this round is left out")
                 continue
@@ -484,47 +574,54 @@ class DoCoFLStrategy(Strategy):
         readable = []
         for client, reply in by_client.items():
             try:
-                readable.append(self._read(run, client, reply))
+                readable.append(read_reply(client, reply, run.layout, self.inner))
             except CodecError as error:
                 # The SuperLink speaks for nodes that have vanished: those have not been heard of.
                 if reply.metadata.src_node_id == run.nodes[client].node_id:
                     self._drop(run, client, reply, str(error))
-        good = []
-        expected = _common_shape(readable, run.metrics_shape)
+        accepted = []
+        expected = common_shape(readable, run.metrics_shape)
         for read in readable:
             if read.metrics_shape != expected:
                 self._drop(run, read.client, read.message, "metrics: found other ones than most")
                 continue
             run.current.other_bytes += payload_bytes(read.message.content)
             outcome = run.server.receive(Update(read.client, run.server.round, read.frame))
-            if outcome.model is None:
-                logger.warning("docofl: client %d dropped: %s", read.client, outcome.reason)
-                continue
+            if outcome.accepted:
+                accepted.append((read, outcome))
+            else:
+                _warn_dropped(read.client, outcome.reason)
+        good = self._within_limits(run, accepted)
+        if good:
             run.metrics_shape = expected
-            arrays = run.layout.arrays(outcome.model, read.exact, as_float32=True)
-            good.append(_with_arrays(read.message, run.current.arrays_key, arrays))
         return good
 
-    def _read(self, run: _Run, client: int, reply: Message) -> _Reply:
-        """Return what a reply holds, or raise CodecError."""
-        report, complaint = report_of(reply)
-        if complaint:
-            raise InvalidInputError(complaint)
-        if report.get("missing"):
-            raise InvalidInputError("anchor: found none after a resynchronisation")
-        if report.get("failure"):
-            raise InvalidInputError(str(report["failure"])[:MAX_COMPLAINT])
-        frame = frame_of(reply.content, "update")
-        if frame is None:
-            raise InvalidInputError("update: found none, expected a frame")
-        exact = reply.content.get(EXACT, ArrayRecord())
-        if not isinstance(exact, ArrayRecord):
-            raise InvalidInputError(f"{EXACT}: found no arrays")
-        shape = _metrics_shape(reply.content, _option(self.inner, "weighted_by_key"))
-        return _Reply(client, reply, frame, run.layout.exact(exact), shape)
+    @staticmethod
+    def _within_limits(run: _Run, accepted: list[tuple[Reply, Outcome]]) -> list[Message]:
+        """Return the replies that do not move the model much further than most."""
+        norms = [
+            {"update": outcome.norm, **exact_changes(run.exact, read.exact)}
+            for read, outcome in accepted
+        ]
+        model = {
+            "update": math.sqrt(squared_norm(run.server.weights)),
+            **exact_changes(None, run.exact),
+        }
+        complaints = run.limits.complaints(norms, model)
+        good = []
+        for (read, outcome), complaint in zip(accepted, complaints, strict=True):
+            if complaint:
+                _warn_dropped(read.client, complaint)
+                run.server.take_back(read.client)
+                continue
+            assert outcome.model is not None
+            assert run.current.wanted is not None
+            arrays = run.layout.arrays(outcome.model, read.exact, as_float32=True)
+            good.append(with_arrays(read.message, run.current.wanted.arrays_key, arrays))
+        return good
 
     def _drop(self, run: _Run, client: int, reply: Message, reason: str) -> None:
-        logger.warning("docofl: client %d dropped: %s", client, reason)
+        _warn_dropped(client, reason)
         num_bytes = 0
         if reply.has_content():
             arrays = reply.content.array_records.values()
@@ -532,16 +629,22 @@ class DoCoFLStrategy(Strategy):
         run.server.drop(client, num_bytes)
 
 
-class _Population:
-    """A grid of so many nodes that a strategy need not wait for more; it sends nothing."""
+class _PatientGrid:
+    """A grid that exchanges messages in a way of its own."""
 
-    def __init__(self, grid: Grid, num_nodes: int) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        exchange: Callable[[Grid, Iterable[Message], float | None], Iterable[Message]],
+    ) -> None:
         self._grid = grid
-        self._num_nodes = num_nodes
+        self._exchange = exchange
 
-    def get_node_ids(self) -> list[int]:
-        """Return ids of nobody."""
-        return list(range(2, 2 + self._num_nodes))
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Send messages, return replies."""
+        return self._exchange(self._grid, messages, timeout)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._grid, name)
@@ -551,31 +654,8 @@ def _codec(codec: Codec | str, what: str) -> Codec:
     return check_codec(make_codec(codec) if isinstance(codec, str) else codec, what)
 
 
-def _option(strategy: Any, name: str) -> Any:
-    """Return an option of a strategy or, where that wraps another one, of that."""
-    while strategy is not None:
-        if hasattr(strategy, name):
-            return getattr(strategy, name)
-        strategy = getattr(strategy, "strategy", None)
-    return None
-
-
-def _arrays_key(content: RecordDict, arrays: ArrayRecord) -> str:
-    """Return the name of the record that holds the model."""
-    records = content.array_records
-    for name, record in records.items():
-        if record is arrays:
-            return name
-    if len(records) == 1:
-        return next(iter(records))
-    raise InvalidInputError(
-        f"arrays: found {len(records)} records in the inner strategy's messages, expected the model"
-    )
-
-
-def _is_missing(reply: Message) -> bool:
-    report, _ = report_of(reply)
-    return bool(report.get("missing"))
+def _warn_dropped(client: int, reason: str) -> None:
+    logger.warning("docofl: client %d dropped: %s", client, shortened(reason))
 
 
 def _float_vector(layout: Layout, arrays: ArrayRecord) -> Any:
@@ -588,56 +668,6 @@ def _float_vector(layout: Layout, arrays: ArrayRecord) -> Any:
         return [math.nan] * layout.size
 
 
-def _metrics_shape(content: RecordDict, weight_key: str | None) -> Any:
-    """Return what must be the same in all replies: names and lengths of metrics.
-
-    Raises
-    ------
-    InvalidInputError
-        Where there is not one record, or no usable weight in it.
-    """
-    records = content.metric_records
-    if weight_key is None:
-        return None
-    if len(records) != 1:
-        raise InvalidInputError(f"metrics: found {len(records)} records, expected one")
-    ((name, record),) = records.items()
-    weight = record.get(weight_key)
-    if isinstance(weight, bool) or not isinstance(weight, (int, float)):
-        raise InvalidInputError(f"{weight_key}: found {type(weight).__name__}, expected a number")
-    if not 0 < weight <= MAX_WEIGHT:
-        raise InvalidInputError(
-            f"{weight_key}: found {weight}, expected more than 0, at most {MAX_WEIGHT}"
-        )
-    for key, value in record.items():
-        values = value if isinstance(value, list) else [value]
-        if not all(isinstance(number, int) or math.isfinite(number) for number in values):
-            raise InvalidInputError(f"{key}: found {value}, expected finite numbers")
-    lengths = [
-        (key, len(value) if isinstance(value, list) else None) for key, value in record.items()
-    ]
-    return name, tuple(sorted(lengths))
-
-
-def _common_shape(replies: list[_Reply], before: Any) -> Any:
-    """Return the metrics that replies are to have: those of most, or else of earlier rounds."""
-    counts = Counter(reply.metrics_shape for reply in replies)
-    if not counts:
-        return before
-    ((most, count),) = counts.most_common(1)
-    return before if counts[before] == count else most
-
-
-def _with_arrays(reply: Message, name: str, arrays: ArrayRecord) -> Message:
-    """Return a reply as the inner strategy expects it."""
-    content = RecordDict({name: arrays})
-    for key, record in reply.content.items():
-        if key not in (HEADER, FRAMES, EXACT, name) and not isinstance(record, ArrayRecord):
-            content[key] = record
-    reply.content = content
-    return reply
-
-
 def _metrics(report: RoundReport, current: _Round) -> dict[str, int | float]:
     """Return what a round has cost, by kind, and what became of its clients."""
     metrics: dict[str, int | float] = {
@@ -646,5 +676,5 @@ def _metrics(report: RoundReport, current: _Round) -> dict[str, int | float]:
     metrics["docofl-other-bytes"] = current.other_bytes
     for name in ("asked", "accepted", "dropped", "missing"):
         metrics[f"docofl-{name}"] = getattr(report, name)
-    metrics["docofl-resynchronised"] = current.resynchronised
+    metrics["docofl-resynchronised"] = len(current.resynchronised)
     return metrics

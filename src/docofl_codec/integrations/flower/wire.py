@@ -43,6 +43,7 @@ __all__ = [
     "header_record",
     "payload_bytes",
     "read_header",
+    "shortened",
 ]
 
 HEADER = "docofl"
@@ -51,6 +52,7 @@ EXACT = "docofl.exact"
 ANCHOR_ACTION = "docofl_anchor"
 STYPE = "docofl.frame/1"
 NUMPY_STYPE = "numpy.ndarray"
+MAX_COMPLAINT = 500  # characters of a client in the log
 _TEXT = "json"
 
 AnyArray = npt.NDArray[Any]
@@ -83,6 +85,13 @@ def read_header(content: RecordDict) -> dict[str, Any] | None:
     if not isinstance(fields, dict):
         raise InvalidInputError(f"{HEADER}: found no header, expected one in JSON")
     return fields
+
+
+def shortened(complaint: object) -> str:
+    """Return what somebody else complains of as one line for the log, cut to a length."""
+    text = str(complaint)
+    cut = f"{text[:MAX_COMPLAINT]} …" if len(text) > MAX_COMPLAINT else text
+    return "".join(c if c.isprintable() else " " for c in cut)
 
 
 def codec_config(codec: Codec) -> dict[str, Any]:

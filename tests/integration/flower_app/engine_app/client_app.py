@@ -10,8 +10,9 @@ from flwr.clientapp import ClientApp
 
 from docofl_codec import Eden
 from docofl_codec.integrations.flower import docofl_mod
-from docofl_codec.integrations.flower.wire import FRAMES, frames_record
+from docofl_codec.integrations.flower.wire import EXACT, FRAMES, frames_record
 
+from .task import NUM_FEATURES
 from .task import train as train_fn
 
 
@@ -27,9 +28,13 @@ def faults(message: Any, context: Context, call_next: Any) -> Message:
         frame = Eden().encode(np.ones(7, dtype=np.float32))
         reply.content[FRAMES] = frames_record(7, update=frame)
     elif fault == "nan":
-        arrays = {"hidden": Array(np.full((2, 2), np.nan, dtype=np.float32))}
-        metrics = reply.content.metric_records["metrics"]
-        reply.content = RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics})
+        exact = dict(reply.content.array_records[EXACT])
+        exact["running_mean"] = Array(np.full(NUM_FEATURES, np.nan, dtype=np.float32))
+        reply.content[EXACT] = ArrayRecord(exact)
+    elif fault == "huge":
+        size = reply.content.array_records[FRAMES]["update"].shape[0]
+        frame = Eden(bits=3).encode(np.full(size, 1e38, dtype=np.float32))
+        reply.content[FRAMES] = frames_record(size, update=frame)
     elif fault == "raise":
         raise RuntimeError("on purpose")
     return reply

@@ -81,7 +81,10 @@ def main(grid: Grid, context: Context) -> None:
         )
         if phase != "fedavg":
             strategy = DoCoFLStrategy(
-                strategy, deploy_every=config["deploy-every"], lead=config["lead"]
+                strategy,
+                deploy_every=config["deploy-every"],
+                lead=config["lead"],
+                patience=config["patience"],
             )
         row: dict[str, Any] = {"phase": phase, "accuracies": []}
         rows.append(row)
