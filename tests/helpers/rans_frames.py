@@ -23,16 +23,18 @@ def rans_table(frequencies: Iterable[int]) -> bytes:
     return pack_bits(bits)
 
 
-def rans_stream(frequencies: Sequence[int], symbols: Sequence[int]) -> bytes:
-    """Code symbols with one state."""
-    state, words = LOWEST, b""
-    for symbol in reversed(symbols):
-        frequency, start = frequencies[symbol], sum(frequencies[:symbol])
+def rans_stream(frequencies: Sequence[int], symbols: Sequence[int], *, lanes: int = 1) -> bytes:
+    """Code symbols, with as many states as the size of the block asks for."""
+    states, words = [LOWEST] * lanes, []
+    starts = [sum(frequencies[:symbol]) for symbol in range(len(frequencies))]
+    for number in reversed(range(len(symbols))):
+        symbol, state = symbols[number], states[number % lanes]
+        frequency = frequencies[symbol]
         if state >= frequency << 20:
-            words = struct.pack("<H", state & 0xFFFF) + words
+            words.append(state & 0xFFFF)
             state >>= 16
-        state = state // frequency * TOTAL + state % frequency + start
-    return struct.pack("<I", state) + words
+        states[number % lanes] = state // frequency * TOTAL + state % frequency + starts[symbol]
+    return struct.pack(f"<{lanes}I", *states) + struct.pack(f"<{len(words)}H", *reversed(words))
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class RansPayload:
     choices: bytes = b""
     stream: bytes = rans_stream([3000, 1096], [0, 1, 0])
     outliers: bytes | None = None
+    num_blocks: int = 1  # all the same
 
     def payload(self) -> bytes:
         parameters = struct.pack(
@@ -69,8 +72,8 @@ class RansPayload:
         entry = struct.pack("<I", len(self.stream))
         if self.outliers is not None:
             entry += struct.pack("<I", len(self.outliers) // 7)
-        directory = entry + self.choices
-        blocks = self.stream + (self.outliers or b"")
+        directory = (entry + self.choices) * self.num_blocks
+        blocks = (self.stream + (self.outliers or b"")) * self.num_blocks
         return parameters + self.displacements + self.tables + directory + blocks
 
     def frame(self, *shape: int, dtype: int = FLOAT32, version: int = VERSION) -> bytes:
