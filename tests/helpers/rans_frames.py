@@ -23,18 +23,16 @@ def rans_table(frequencies: Iterable[int]) -> bytes:
     return pack_bits(bits)
 
 
-def rans_stream(frequencies: Sequence[int], symbols: Sequence[int], *, lanes: int = 1) -> bytes:
-    """Code symbols, with as many states as the size of the block asks for."""
-    states, words = [LOWEST] * lanes, []
-    starts = [sum(frequencies[:symbol]) for symbol in range(len(frequencies))]
-    for number in reversed(range(len(symbols))):
-        symbol, state = symbols[number], states[number % lanes]
-        frequency = frequencies[symbol]
+def rans_stream(frequencies: Sequence[int], symbols: Sequence[int]) -> bytes:
+    """Code symbols with one state."""
+    state, words = LOWEST, b""
+    for symbol in reversed(symbols):
+        frequency, start = frequencies[symbol], sum(frequencies[:symbol])
         if state >= frequency << 20:
-            words.append(state & 0xFFFF)
+            words = struct.pack("<H", state & 0xFFFF) + words
             state >>= 16
-        states[number % lanes] = state // frequency * TOTAL + state % frequency + starts[symbol]
-    return struct.pack(f"<{lanes}I", *states) + struct.pack(f"<{len(words)}H", *reversed(words))
+        state = state // frequency * TOTAL + state % frequency + start
+    return struct.pack("<I", state) + words
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,6 @@ class RansPayload:
     choices: bytes = b""
     stream: bytes = rans_stream([3000, 1096], [0, 1, 0])
     outliers: bytes | None = None
-    num_blocks: int = 1  # all the same
 
     def payload(self) -> bytes:
         parameters = struct.pack(
@@ -72,8 +69,8 @@ class RansPayload:
         entry = struct.pack("<I", len(self.stream))
         if self.outliers is not None:
             entry += struct.pack("<I", len(self.outliers) // 7)
-        directory = (entry + self.choices) * self.num_blocks
-        blocks = (self.stream + (self.outliers or b"")) * self.num_blocks
+        directory = entry + self.choices
+        blocks = self.stream + (self.outliers or b"")
         return parameters + self.displacements + self.tables + directory + blocks
 
     def frame(self, *shape: int, dtype: int = FLOAT32, version: int = VERSION) -> bytes:

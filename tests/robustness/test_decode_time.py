@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from docofl_codec import CodecError, decode, ecuq, eden, inspect
+from docofl_codec import CodecError, decode, ecuq, eden
 from tests.helpers.data import SEED, normal
 from tests.helpers.frames import (
     EcuqPayload,
@@ -20,7 +20,6 @@ from tests.helpers.frames import (
     stream_sizes,
     uniform_levels,
 )
-from tests.helpers.rans_frames import RansPayload, rans_stream, rans_table
 
 BLOCK = 65_536
 LONGEST_CODE = code_table([*range(1, 17), 16])
@@ -71,53 +70,6 @@ def fails_at_the_end(blocks: int) -> bytes:
     return reseal(bytes(blob))
 
 
-def dearest_symbols(blocks: int) -> bytes:
-    """With rANS, every symbol takes 12 bits, and a word is read for three symbols in four."""
-    frequencies = [1, 4095]
-    return RansPayload(
-        mode=1,
-        tables=rans_table(frequencies),
-        stream=rans_stream(frequencies, [0] * 2 * BLOCK, lanes=32),
-        num_blocks=blocks,
-    ).frame(2 * blocks * BLOCK)
-
-
-def cheapest_symbols(blocks: int) -> bytes:
-    """With rANS, next to no bytes for the coordinates, in pairs."""
-    frequencies = [4093, 1, 1, 1]
-    return RansPayload(
-        mode=1,
-        tuple_size=2,
-        tables=rans_table(frequencies),
-        stream=rans_stream(frequencies, [0] * BLOCK, lanes=32),
-        num_blocks=blocks,
-    ).frame(2 * blocks * BLOCK)
-
-
-def only_rans_outliers(blocks: int) -> bytes:
-    """With rANS, every coordinate is listed, and there are sixteen tables."""
-    frequencies = [2048, 2048]
-    places = np.zeros(2 * BLOCK, np.dtype([("low", "<u2"), ("high", "u1"), ("value", "<f4")]))
-    places["low"], places["high"] = np.arange(2 * BLOCK) % BLOCK, np.arange(2 * BLOCK) // BLOCK
-    return RansPayload(
-        mode=9,
-        num_tables=16,
-        tables=rans_table(frequencies) * 16,
-        choices=bytes(range(16)),
-        stream=rans_stream(frequencies, [0, 1] * BLOCK, lanes=32),
-        outliers=places.tobytes(),
-        num_blocks=blocks,
-    ).frame(2 * blocks * BLOCK)
-
-
-def rans_that_fails_at_the_end(blocks: int) -> bytes:
-    """The last word of the last block is wrong."""
-    x = normal(2 * blocks * BLOCK)
-    blob = bytearray(ecuq.encode(x, bits=2, quality="best", threads=1))
-    blob[-6] ^= 0x80
-    return reseal(bytes(blob))
-
-
 def few_words(blocks: int) -> bytes:
     """EDEN with words for one chunk in a rotation block."""
     count = 2 * blocks
@@ -146,19 +98,7 @@ def seconds(blob: bytes) -> float:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        longest_words,
-        only_outliers,
-        no_bits,
-        fails_at_the_end,
-        dearest_symbols,
-        cheapest_symbols,
-        only_rans_outliers,
-        rans_that_fails_at_the_end,
-        few_words,
-        overflowing,
-    ],
+    "make", [longest_words, only_outliers, no_bits, fails_at_the_end, few_words, overflowing]
 )
 def test_time_is_linear(make: Callable[[int], bytes]) -> None:
     small, large = make(1), make(8)
@@ -169,14 +109,6 @@ def test_time_is_linear(make: Callable[[int], bytes]) -> None:
 def test_the_worst_bytes_are_not_much_worse_than_honest_ones(make: Callable[[int], bytes]) -> None:
     honest = ecuq.encode(normal(4 * BLOCK), bits=4)
     assert seconds(make(4)) < 50 * seconds(honest)
-
-
-@pytest.mark.parametrize("make", [dearest_symbols, cheapest_symbols, only_rans_outliers])
-def test_the_worst_bytes_for_rans(make: Callable[[int], bytes]) -> None:
-    honest = ecuq.encode(normal(4 * BLOCK), bits=4, quality="best")
-    assert inspect(honest).coder == "rans"
-    assert decode(make(2)).shape == (4 * BLOCK,)
-    assert seconds(make(2)) < 20 * seconds(honest)
 
 
 @pytest.mark.parametrize("make", [few_words, overflowing])

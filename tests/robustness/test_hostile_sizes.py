@@ -27,14 +27,11 @@ from tests.helpers.frames import (
     entropy_coded_eden,
     explicit_levels,
     make_frame,
-    payload_of,
     stream_sizes,
     uniform_levels,
 )
 from tests.helpers.processes import LIMIT_MEMORY, can_limit_memory, run_python
-from tests.helpers.rans_frames import RansPayload, rans_stream, rans_table
 
-RANS_BLOCK = 131_072
 ONE_LEVEL = EcuqPayload(mode=1, coded_levels=1, levels=explicit_levels(2.5), table=b"", blocks=b"")
 HUGE_SHAPES: list[tuple[int, ...]] = [
     (2**62,),
@@ -86,16 +83,6 @@ def next_to_no_words(size: int) -> bytes:
     ).frame(size)
 
 
-def next_to_no_bits(size: int) -> bytes:
-    """Return a frame with rANS of one symbol over and over, at its least cost."""
-    frequencies = [1, 4095]
-    return RansPayload(
-        tables=rans_table(frequencies),
-        stream=rans_stream(frequencies, [1] * RANS_BLOCK, lanes=32),
-        num_blocks=size // RANS_BLOCK,
-    ).frame(size)
-
-
 @pytest.mark.parametrize("size", [1, 4095, 4096, 65_536, 65_537, 200_000])
 def test_a_directory_vouches_for_code_words_without_bits(size: int) -> None:
     x = np.asarray(decode(one_level(size)))
@@ -118,19 +105,6 @@ def test_one_symbol_with_a_huge_count(size: int) -> None:
         decode(frame)
     with pytest.raises(TruncatedFrameError):
         inspect(frame)
-
-
-def test_states_vouch_for_symbols_that_cost_next_to_nothing() -> None:
-    """Row 4 with rANS: no code word is free, and a block of 131,072 has 32 states."""
-    frame = next_to_no_bits(2 * RANS_BLOCK)
-    assert (np.asarray(decode(frame)) == 1).all()
-    assert len(frame) >= 2 * (4 + 32 * 4)
-    payload = payload_of(frame)
-    for size in (3 * RANS_BLOCK, 2**20, 2**31, 2**40, 2**59):
-        claim = make_frame(payload, (size,), version=2)
-        for use in (decode, inspect):
-            with pytest.raises(CorruptFrameError):
-                use(claim)
 
 
 @pytest.mark.parametrize("shape", OVERFLOWING_SHAPES, ids=str)
@@ -177,11 +151,6 @@ def hostile_frames() -> list[bytes]:
             frames.append(EdenPayload().frame(*shape, dtype=dtype))
             frames.append(EdenPayload(width=0, fraction=1).frame(*shape, dtype=dtype))
             frames.append(EdenPayload(mode=1, width=0, words=b"").frame(*shape, dtype=dtype))
-        for dtype in (FLOAT32, FLOAT64, FLOAT16, BFLOAT16):
-            frames.append(RansPayload().frame(*shape, dtype=dtype))
-            frames.append(RansPayload(mode=9, outliers=b"").frame(*shape, dtype=dtype))
-        few_bytes = rans_table([4095, 1]) * 8
-        frames.append(RansPayload(num_tables=8, tables=few_bytes, stream=b"").frame(*shape))
         frames.append(entropy_coded_eden(ONE_LEVEL).frame(*shape))
         frames.append(EcuqPayload(mode=2).frame(*shape))
         wide = uniform_levels(num_levels=2**30)
@@ -226,11 +195,11 @@ def test_hostile_frames_are_refused() -> None:
 
 
 @can_limit_memory
-@pytest.mark.parametrize("make", [one_level, next_to_no_words, next_to_no_bits])
+@pytest.mark.parametrize("make", [one_level, next_to_no_words])
 def test_limits_are_checked_before_memory_is_taken(make: Callable[[int], bytes]) -> None:
     """A frame may honestly need much more than itself; the caller's limits come first."""
     frame = make(2**24)
-    assert len(frame) < 20_000
+    assert len(frame) < 3500
     run_python(
         LIMIT_MEMORY
         + f"""
