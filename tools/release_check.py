@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ WORK = ROOT / "build/release-check"
 COPIED = ("tests", "docs", "examples", "benchmarks", "tools", "pyproject.toml", "README.md")
 # Needs the sources.
 NOT_COPIED = ("tests/test_architecture.py", "tests/integration")
+NOT_IN_SOURCES = re.compile(r"build/|\.venv/|.*\.(so|o|a|pyc)$")
+MAX_SOURCE_BYTES = 5_000_000
 ALLOWED_IN_WHEEL = re.compile(
     r"docofl_codec/([\w/]+\.pyi?|py\.typed|_core\.[\w-]+\.so)"
     r"|docofl_codec\.libs/libgomp-[\w.-]+"
@@ -61,6 +64,13 @@ def main() -> None:
 def built() -> Path:
     """Return the wheel that is built from the source distribution."""
     run([sys.executable, "-m", "build", "--outdir", WORK / "dist", ROOT])
+    (source,) = (WORK / "dist").glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+    stray = [name for name in names if NOT_IN_SOURCES.match(name)]
+    if stray or source.stat().st_size > MAX_SOURCE_BYTES:
+        sys.exit(f"{source.name}: {source.stat().st_size} bytes, found {', '.join(stray[:9])}")
+    print(f"{source.name}: {source.stat().st_size} bytes, {len(names)} files")
     (wheel,) = (WORK / "dist").glob("*.whl")
     return wheel
 
