@@ -109,6 +109,7 @@ test-huge: $(VENV)/test-tools
 	$(BIN)/python -m pytest -s -m huge
 
 # The core is built once more, with counters; the tests import it and the package from build/coverage.
+# Threads may lose counts, not lines. Where no file can be written, neither can what was counted.
 COVERAGE := $(abspath build/coverage)
 COVERED := PYTHONPATH=$(COVERAGE)/python COVERAGE_FILE=$(COVERAGE)/python.coverage OMP_WAIT_POLICY=passive $(BIN)/python -m coverage
 coverage: $(VENV)/coverage-tools
@@ -119,11 +120,12 @@ coverage: $(VENV)/coverage-tools
 	mkdir -p $(COVERAGE)/python && cp -r src/docofl_codec $(COVERAGE)/python
 	$(BIN)/cmake --install $(COVERAGE) --prefix $(COVERAGE)/python
 	$(BIN)/ctest --preset coverage
-	$(COVERED) run -m pytest
+	$(COVERED) run -m pytest --deselect tests/files/test_atomic.py::test_a_disk_that_is_full
 	$(COVERED) run -m pytest tests/integration
 	$(COVERED) combine --quiet
 	$(COVERED) report --fail-under=95
-	$(BIN)/gcovr --root . --filter cpp/src --filter cpp/include --fail-under-line 95 $(COVERAGE)
+	$(BIN)/gcovr --root . --filter cpp/src --filter cpp/include --merge-lines \
+	  --gcov-ignore-parse-errors=negative_hits.warn --fail-under-line 95 $(COVERAGE)
 
 release-check: $(VENV)/release-tools
 	$(BIN)/python tools/release_check.py
