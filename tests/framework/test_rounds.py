@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from docofl_codec import Codec, CodecError, Ecuq, Eden, Identity, InvalidInputError
+from docofl_codec.baselines import QSGD
 from docofl_codec.framework import (
     SGD,
     Adagrad,
@@ -36,6 +37,7 @@ from tests.framework.problems import (
     federated_averaging,
     gradient_step,
 )
+from tests.helpers.frames import make_frame
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,11 @@ def test_same_seed_gives_the_same_run() -> None:
 # --- faults (rows 27 to 31) ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codec", [Identity(), Eden(bits=4)], ids=repr)
+@pytest.mark.parametrize(
+    "codec",
+    [Identity(), Eden(bits=4), Ecuq(bits=4), Ecuq(bits=4, quality="best"), QSGD(bits=4)],
+    ids=repr,
+)
 def test_a_corrupt_upload_leaves_the_mean_of_the_others(codec: Codec) -> None:
     """Row 27: bit-equal to the other nine's."""
     process = UniformParticipation(10, 10)
@@ -200,6 +206,20 @@ def test_bad_updates_are_dropped_and_counted() -> None:
     assert server.receive(Update(4, 0, good)).accepted
     report = server.finish_round()
     assert (report.accepted, report.dropped) == (1, 4)
+    assert np.array_equal(server.weights, np.ones(SIZE))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_forged_frames_with_values_that_are_not_finite_are_dropped(bad: float) -> None:
+    """Row 28: no encoder writes them, but a client may."""
+    server = exact_server(participation=UniformParticipation(3, 3))
+    values = np.ones(SIZE, np.float32)
+    good = Identity().encode(values)
+    assert server.receive(Update(0, 0, good)).accepted
+    values[SIZE // 2] = bad
+    assert not server.receive(Update(1, 0, make_frame(values.tobytes(), (SIZE,), codec=0))).accepted
+    report = server.finish_round()
+    assert (report.accepted, report.dropped, report.missing) == (1, 1, 1)
     assert np.array_equal(server.weights, np.ones(SIZE))
 
 

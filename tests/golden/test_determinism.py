@@ -9,22 +9,28 @@ import json
 import numpy as np
 import pytest
 
-from docofl_codec import Ecuq, Eden, Identity, _core, build_info, ecuq, eden
+from docofl_codec import Ecuq, Eden, Identity, _core, build_info, ecuq, eden, encode_state_dict
 from docofl_codec.ecuq import Budget
+from tests.golden import state_dict_case
 from tests.golden.cases import CASES, bell, heavy, with_outliers
 from tests.golden.make_golden import values_hash
+from tests.golden.test_golden_best import ENTRIES as BEST_ENTRIES
 from tests.golden.test_golden_frames import ENTRIES, frame
 from tests.helpers.data import SEED
 from tests.helpers.processes import run_python
 
 PRINT_HASHES = """
 import hashlib, json
+from tests.golden import state_dict_case
+from tests.golden.best_cases import BEST_CASES
 from tests.golden.cases import CASES
-from docofl_codec import build_info
-hashes = {
-    name: hashlib.sha256(case.encode()).hexdigest() for name, case in CASES.items()
-}
-print(json.dumps([build_info()["isa"], hashes]))
+from docofl_codec import build_info, encode_state_dict
+hashes = [
+    {name: hashlib.sha256(case.encode()).hexdigest() for name, case in cases.items()}
+    for cases in (CASES, BEST_CASES)
+]
+model = encode_state_dict(state_dict_case.make(), bits=state_dict_case.BITS)
+print(json.dumps([build_info()["isa"], *hashes, hashlib.sha256(model).hexdigest()]))
 """
 
 
@@ -46,9 +52,13 @@ def test_encoder_writes_the_golden_frames(name: str, isa: str) -> None:
 
 @pytest.mark.parametrize("name", build_info()["isa_levels"])
 def test_instruction_set_from_the_environment(name: str) -> None:
-    isa, hashes = json.loads(run_python(PRINT_HASHES, env={"DOCOFL_CODEC_ISA": name}))
+    printed = run_python(PRINT_HASHES, env={"DOCOFL_CODEC_ISA": name})
+    isa, hashes, best_hashes, model_hash = json.loads(printed)
     assert isa == name
     assert hashes == {key: entry["frame_sha256"] for key, entry in ENTRIES.items()}
+    assert best_hashes == {key: entry["frame_sha256"] for key, entry in BEST_ENTRIES.items()}
+    model = encode_state_dict(state_dict_case.make(), bits=state_dict_case.BITS, threads=3)
+    assert model_hash == hashlib.sha256(model).hexdigest()
 
 
 @pytest.mark.parametrize("budget", ["bytes", "entropy"])

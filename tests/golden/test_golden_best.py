@@ -61,7 +61,7 @@ def test_encoder_writes_the_golden_frames(name: str, isa: str) -> None:
     case = BEST_CASES[name]
     assert values_hash(case.make()) == ENTRIES[name]["input_sha256"]
     assert isinstance(case.codec, Ecuq)
-    for threads in (None, 1, 3):
+    for threads in (None, 1, 2, 3, 8):
         assert case.encode(dataclasses.replace(case.codec, threads=threads)) == frame(name)
 
 
@@ -71,7 +71,8 @@ def test_large_tensors(bits: float, isa: str) -> None:
     for x in (bell(300_000, 1), heavy(300_000, 2), with_outliers(300_000, 3)):
         _core.set_isa("baseline")
         baseline = ecuq.encode(x, bits=bits, quality="best", threads=2)
-        values = np.asarray(ecuq.decode(baseline))
+        values = np.asarray(ecuq.decode(baseline)).tobytes()
         _core.set_isa(isa)
-        assert ecuq.encode(x, bits=bits, quality="best", threads=1) == baseline
-        assert np.asarray(ecuq.decode(baseline)).tobytes() == values.tobytes()
+        for threads in (1, 3, 8):
+            assert ecuq.encode(x, bits=bits, quality="best", threads=threads) == baseline
+            assert np.asarray(ecuq.decode(baseline, threads=threads)).tobytes() == values

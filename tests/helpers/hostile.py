@@ -26,7 +26,7 @@ from tests.helpers.frames import (
     stream_sizes,
     uniform_levels,
 )
-from tests.helpers.rans_frames import RansPayload, rans_stream, rans_table
+from tests.helpers.rans_frames import RansPayload, rans_outlier, rans_stream, rans_table
 
 BASELINE_IDS = range(16, 24)
 
@@ -125,7 +125,9 @@ SMALL_FRAMES: dict[str, bytes] = {
     "best": ecuq.encode(normal(1030), bits=0.4, quality="best"),
     "best with outliers": ecuq.encode(_skewed(1100), bits=0.6, quality="best"),
     "best float16": ecuq.encode(normal(1024).astype(np.float16), bits=0.5, quality="best"),
+    "rans": RansPayload(mode=3).frame(),
     "rans pairs": _with_rans_pairs(),
+    "rans outliers": RansPayload(mode=9, outliers=rans_outlier(1, 2.5)).frame(),
     "eden": eden.encode(normal(16 + 3), bits=1, seed=SEED),
     "eden empty": eden.encode(np.empty((0, 3), np.float32), seed=SEED),
     "eden tail": eden.encode(normal(5), bits=2, seed=SEED),

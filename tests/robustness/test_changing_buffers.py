@@ -52,6 +52,78 @@ for encode in (
 print(sorted(outcomes))
 """
 
+CHANGING_BASELINE = """
+import threading
+import numpy as np
+from docofl_codec import CodecError, decode
+from tests.helpers.hostile import BASELINE_IDS, SMALL_FRAMES
+
+rng = np.random.default_rng(0)
+outcomes = set()
+for name, frame in SMALL_FRAMES.items():
+    if frame[4] not in BASELINE_IDS:
+        continue
+    good = np.frombuffer(frame, np.uint8)
+    blob = bytearray(good)
+    view = np.frombuffer(blob, np.uint8)
+    done = threading.Event()
+
+    def change():
+        while not done.is_set():
+            view[rng.integers(8, view.size, 3)] = rng.integers(0, 256, 3)
+            view[:] = good
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    for _ in range(200):
+        try:
+            result = decode(blob, framework="numpy", max_output_bytes=10_000_000)
+            outcomes.add("decoded")
+            assert np.isfinite(result.astype(np.float64)).all(), name
+        except CodecError:
+            outcomes.add("refused")
+    done.set()
+    thread.join()
+print(sorted(outcomes))
+"""
+
+CHANGING_STATE_DICT = """
+import threading
+import numpy as np
+from docofl_codec import CodecError, decode_state_dict, encode_state_dict, inspect_state_dict
+from tests.state_dict.models import small_model
+
+rng = np.random.default_rng(0)
+outcomes = set()
+for quality in ("fast", "best"):
+    good = np.frombuffer(encode_state_dict(small_model(), bits=3, quality=quality), np.uint8)
+    blob = bytearray(good)
+    view = np.frombuffer(blob, np.uint8)
+    done = threading.Event()
+
+    def change():
+        while not done.is_set():
+            places = rng.integers(0, view.size, 3)
+            places[0] = view.size - rng.integers(1, 900)
+            view[places] = rng.integers(0, 256, places.size)
+            view[:] = good
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    for _ in range(150):
+        try:
+            tensors = decode_state_dict(blob, threads=2, max_output_bytes=10_000_000)
+            inspect_state_dict(blob)
+            outcomes.add("decoded")
+            assert set(np.unique(tensors["mask"].view(np.uint8))) <= {0, 1}
+        except CodecError:
+            outcomes.add("refused")
+    done.set()
+    thread.join()
+    assert bytes(blob) == good.tobytes()
+print(sorted(outcomes))
+"""
+
 CHANGING_TENSOR = """
 import threading
 import numpy as np
@@ -106,6 +178,14 @@ print(sorted(outcomes))
 def test_a_blob_that_changes_while_it_is_decoded() -> None:
     """No crash: a tensor of finite values or a `CodecError`."""
     assert "decoded" in run_python(CHANGING_BLOB)
+
+
+def test_a_baseline_that_changes_while_it_is_decoded() -> None:
+    assert "decoded" in run_python(CHANGING_BASELINE)
+
+
+def test_a_state_dict_that_changes_while_it_is_decoded() -> None:
+    assert "decoded" in run_python(CHANGING_STATE_DICT)
 
 
 def test_a_tensor_that_changes_while_it_is_encoded() -> None:

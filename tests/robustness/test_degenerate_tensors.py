@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 from docofl_codec import Codec, Ecuq, Identity, ecuq, inspect
-from tests.helpers.data import Floats, denormal
+from docofl_codec.ecuq import Quality
+from tests.helpers.data import Floats, denormal, huge
 
 CODECS: list[Codec] = [
     *(Ecuq(bits=bits) for bits in (0.05, 0.5, 1, 2, 4, 8, 16, 32)),
     Ecuq(bits=2, budget="entropy"),
+    *(Ecuq(bits=bits, quality="best") for bits in (0.05, 0.5, 2, 8)),
     Identity(),
 ]
 FLOAT32 = np.finfo(np.float32)
+QUALITIES: tuple[Quality, Quality] = ("fast", "best")
 
 
 def round_trip(codec: Codec, x: Floats) -> Floats:
@@ -51,11 +54,15 @@ def test_constants(codec: Codec, value: float, size: int) -> None:
     assert round_trip(codec, x).tobytes() == x.tobytes()
 
 
+@pytest.mark.parametrize("quality", QUALITIES)
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("pair", [(0.0, 1.0), (-7.3, 7.3), (1.0, 1.0000001), (0.0, 1e-45)])
-def test_two_values_are_exact_where_bits_allow(bits: float, pair: tuple[float, float]) -> None:
-    x = np.array(pair * 300, np.float32)
-    assert round_trip(Ecuq(bits=bits), x).tobytes() == x.tobytes()
+def test_two_values_are_exact_where_bits_allow(
+    bits: float, pair: tuple[float, float], quality: Quality
+) -> None:
+    for count in (300, 3000):
+        x = np.array(pair * count, np.float32)
+        assert round_trip(Ecuq(bits=bits, quality=quality), x).tobytes() == x.tobytes()
 
 
 def test_two_values_with_too_few_bits() -> None:
@@ -87,6 +94,32 @@ def test_denormals_are_not_flushed(bits: float, isa: str) -> None:
     assert step > 0
     assert np.abs(x_hat.astype(np.float64) - x).max() <= 0.51 * step + 1.5e-45
     assert np.count_nonzero(x_hat) > 4000
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_denormals_of_the_best_quality(bits: float, isa: str) -> None:
+    """The error is no larger than that of the other quality."""
+    assert isa
+    x = denormal(5000)
+    errors = []
+    for quality in QUALITIES:
+        x_hat = np.asarray(ecuq.decode(ecuq.encode(x, bits=bits, quality=quality)))
+        assert np.count_nonzero(x_hat) > 1000
+        errors.append(np.sum((x_hat.astype(np.float64) - x) ** 2))
+    assert errors[1] <= errors[0]
+
+
+@pytest.mark.parametrize("bits", [0.5, 2, 8])
+@pytest.mark.parametrize("size", [2000, 140_000])
+def test_values_all_over_float32(bits: float, size: int) -> None:
+    """Ranges beyond float32, with enough values in between to be coded by rANS."""
+    x = huge(size)
+    x[:2] = -FLOAT32.max, FLOAT32.max
+    x_hat = round_trip(Ecuq(bits=bits, quality="best"), x)
+    assert np.isfinite(x_hat).all()
+    scaled = x.astype(np.float64) / float(FLOAT32.max)
+    error = x_hat.astype(np.float64) / float(FLOAT32.max) - scaled
+    assert np.sum(error**2) <= np.sum(scaled**2)
 
 
 def test_all_subnormal_values_of_a_small_set() -> None:

@@ -27,7 +27,9 @@ check_mode()
 CALLS = """
 import threading
 import docofl_codec
-from docofl_codec import Identity, ecuq, eden, inspect
+from docofl_codec import (
+    Identity, decode_state_dict, ecuq, eden, encode_state_dict, inspect
+)
 
 check_mode()
 x = np.random.default_rng(0).standard_normal(300_000, dtype=np.float32)
@@ -38,6 +40,12 @@ for tensor in (x, x * np.float32(1e-40), x.astype(np.float16), x.astype(np.float
         ecuq.decode(blob, threads=4)
         check_mode()
         inspect(blob)
+    blob = ecuq.encode(tensor, bits=2, quality="best", threads=4)
+    check_mode()
+    ecuq.decode(blob, threads=4)
+    check_mode()
+    decode_state_dict(encode_state_dict({"x": tensor}, threads=4), threads=4)
+    check_mode()
     for bits in (0.5, 1, 8):
         blob = eden.encode(tensor, bits=bits, seed=1, threads=4)
         check_mode()
@@ -49,6 +57,7 @@ for tensor in (x, x * np.float32(1e-40), x.astype(np.float16), x.astype(np.float
 for level in docofl_codec.build_info()["isa_levels"]:
     docofl_codec._core.set_isa(level)
     ecuq.decode(ecuq.encode(x, bits=2))
+    ecuq.decode(ecuq.encode(x, bits=2, quality="best"))
     eden.decode(eden.encode(x, bits=2, entropy_coded=True))
     check_mode()
 thread = threading.Thread(target=check_mode)
@@ -75,13 +84,14 @@ x = (np.random.default_rng(0).standard_normal(5000) * 1e-40).astype(np.float32)
 def work():
     blobs = [
         ecuq.encode(x, bits=8, threads=1),
+        ecuq.encode(x, bits=2, quality="best", threads=1),
         eden.encode(x, bits=1, seed=1, threads=1),
         eden.encode(x, bits=8, seed=1, entropy_coded=True, threads=1),
     ]
     tensors = [
-        ecuq.decode(blobs[0], threads=1),
-        *(eden.decode(blob, threads=1) for blob in blobs[1:]),
-        eden.decode_mean(blobs[1:], threads=1),
+        *(ecuq.decode(blob, threads=1) for blob in blobs[:2]),
+        *(eden.decode(blob, threads=1) for blob in blobs[2:]),
+        eden.decode_mean(blobs[2:], threads=1),
     ]
     return blobs, [tensor.tobytes() for tensor in tensors]
 

@@ -15,11 +15,13 @@ from tests.helpers.frames import (
     code_table,
     make_frame,
     pack_bits,
+    payload_start,
     reseal,
     seal,
     varint,
 )
 from tests.helpers.hostile import SMALL_FRAMES, agrees_with_reference, decode_or_refuse
+from tests.helpers.rans_frames import RansPayload
 
 
 def extremes(width: int) -> list[bytes]:
@@ -58,6 +60,20 @@ ECUQ_FIELDS: Fields = [
     ("base", 4),
     ("first of the code table or directory", 1),
 ]
+# With rANS, in version 2.
+RANS_FIELDS: Fields = [
+    *HEADER,
+    ("coder", 1),
+    ("mode", 1),
+    ("tuple size", 1),
+    ("tables", 1),
+    ("coded levels", 1),
+    ("entropy", 4),
+    ("origin", 4),
+    ("step", 4),
+    ("base", 4),
+    ("first displacement or frequency", 1),
+]
 EDEN_FIELDS: Fields = [
     *HEADER,
     ("mode", 1),
@@ -67,6 +83,7 @@ EDEN_FIELDS: Fields = [
     ("seed", 8),
     ("first scale or exact value", 4),
 ]
+FIELDS = {"eden": EDEN_FIELDS, "rans": RANS_FIELDS}
 
 
 def split_fields(blob: bytes, fields: Fields) -> list[bytes]:
@@ -100,6 +117,9 @@ def pairs_of_extremes(blob: bytes, fields: Fields) -> Iterator[bytes]:
         "raw bits",
         "outliers",
         "coded float16",
+        "rans",
+        "rans pairs",
+        "rans outliers",
         "eden",
         "eden tail",
         "eden two widths",
@@ -110,7 +130,7 @@ def pairs_of_extremes(blob: bytes, fields: Fields) -> Iterator[bytes]:
 def test_pairs_of_extremes(name: str) -> None:
     """Row 6: a clean error or a valid decode, and the reference thinks the same."""
     blob = SMALL_FRAMES[name]
-    fields = EDEN_FIELDS if name.startswith("eden") else ECUQ_FIELDS
+    fields = FIELDS.get(name.split()[0], ECUQ_FIELDS)
     assert seal(b"".join(split_fields(blob, fields))) == blob
     for changed in pairs_of_extremes(blob, fields):
         decode_or_refuse(changed)
@@ -156,6 +176,15 @@ def test_other_flags_are_ignored(blob: bytes, flags: int) -> None:
 def test_unknown_coder(coder: int) -> None:
     with pytest.raises(UnsupportedFrameError, match=f"coder: found {coder}, expected 0"):
         decode(EcuqPayload(coder=coder).frame())
+
+
+@pytest.mark.parametrize("coder", [2, 0x80, 255])
+def test_unknown_coder_in_version_2(coder: int) -> None:
+    frame = RansPayload().frame()
+    start = payload_start(frame)
+    changed = reseal(frame[:start] + bytes([coder]) + frame[start + 1 :])
+    with pytest.raises(UnsupportedFrameError, match=f"coder: found {coder}, expected 0 "):
+        decode(changed)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,34 @@ import numpy.typing as npt
 import pytest
 
 from docofl_codec import Codec, Ecuq, Eden, Identity, InvalidInputError
+from docofl_codec.baselines import (
+    ECQ,
+    QSGD,
+    CountSketch,
+    ECKMeans,
+    HadamardSQ,
+    KashinSQ,
+    RandK,
+    TopK,
+)
 from tests.helpers.data import normal
 
 CODECS: list[Codec] = [
     Ecuq(bits=2),
     Ecuq(bits=2, budget="entropy"),
+    Ecuq(bits=2, quality="best"),
     Eden(bits=0.5),
     Eden(bits=2),
     Eden(bits=2, entropy_coded=True),
     Identity(),
+    HadamardSQ(),
+    KashinSQ(),
+    QSGD(bits=2),
+    RandK(fraction=0.1),
+    TopK(fraction=0.1),
+    CountSketch(bits=2),
+    ECQ(bits=2, starts=1),
+    ECKMeans(bits=2),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,22 +69,39 @@ def test_outliers_in_every_block() -> None:
     check_bound_and_budget(x, 3)
 
 
-def test_time_stays_bounded() -> None:
+@pytest.mark.parametrize("bits", [0.5, 1, 2, 4, 6])
+@pytest.mark.parametrize("place", [0, 199_999])
+def test_one_value_of_1e30_in_the_best_quality(bits: float, place: int) -> None:
+    """It is listed beside the symbols, and the rest is coded as if it were not there."""
+    x = normal(200_000)
+    plain = ecuq.encode(x, bits=bits, quality="best")
+    x[place] = 1e30
+    blob = ecuq.encode(x, bits=bits, quality="best")
+    assert max(len(blob), len(plain)) <= bits * x.size / 8 + 74
+    assert inspect(blob).num_outliers
+    x_hat, plain_hat = np.asarray(ecuq.decode(blob)), np.asarray(ecuq.decode(plain))
+    assert x_hat[place] == np.float32(1e30)
+    others = np.arange(x.size) != place
+    error = np.sum((x_hat[others] - x[others]).astype(np.float64) ** 2)
+    assert error <= 1.05 * np.sum((plain_hat[others] - x[others]).astype(np.float64) ** 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"budget": "entropy"}, {"quality": "best"}], ids=str)
+def test_time_stays_bounded(options: dict[str, Any]) -> None:
     x, plain = outliers(1_000_000), normal(1_000_000)
 
-    def seconds(values: Floats, budget: Budget) -> float:
+    def seconds(values: Floats) -> float:
         start = time.perf_counter()
-        ecuq.decode(ecuq.encode(values, bits=2, budget=budget))
+        ecuq.decode(ecuq.encode(values, bits=2, **options))
         return time.perf_counter() - start
 
-    for budget in ("bytes", "entropy"):
-        usual = min(seconds(plain, budget) for _ in range(3))
-        assert min(seconds(x, budget) for _ in range(3)) < 60 * usual + 0.05
+    usual = min(seconds(plain) for _ in range(3))
+    assert min(seconds(x) for _ in range(3)) < 60 * usual + 0.05
 
 
 @can_limit_memory
-@pytest.mark.parametrize("budget", ["bytes", "entropy"])
-def test_memory_stays_bounded(budget: Budget) -> None:
+@pytest.mark.parametrize("options", [{}, {"budget": "entropy"}, {"quality": "best"}], ids=str)
+def test_memory_stays_bounded(options: dict[str, Any]) -> None:
     """A dense histogram of 2^30 levels would not fit."""
     run_python(
         LIMIT_MEMORY
@@ -95,6 +113,6 @@ x[17] = 1e30
 ecuq.encode(x[:1000], bits=2, threads=1)
 limit_memory(48 << 20)
 for bits in (2, 8, 20):
-    decode(ecuq.encode(x, bits=bits, budget="{budget}", threads=1), threads=1)
+    decode(ecuq.encode(x, bits=bits, threads=1, **{options}), threads=1)
 """
     )

@@ -9,14 +9,28 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from docofl_codec import Codec, Ecuq, Eden, Identity, decode, eden, inspect
+from docofl_codec import (
+    Codec,
+    Ecuq,
+    Eden,
+    Identity,
+    decode,
+    decode_state_dict,
+    eden,
+    encode_state_dict,
+    inspect,
+)
+from docofl_codec.ecuq import Quality
 from tests.helpers.data import DATA_SETS, SEED
 from tests.helpers.processes import run_python
+from tests.state_dict.models import small_model
 
 CODECS: list[Codec] = [
     Ecuq(bits=2),
     Ecuq(bits=6, budget="entropy"),
     Ecuq(bits=4, threads=2),
+    Ecuq(bits=1.5, quality="best"),
+    Ecuq(bits=3, quality="best", threads=2),
     Identity(),
     Eden(bits=1.5),
     Eden(bits=4, threads=2),
@@ -26,6 +40,9 @@ CODECS: list[Codec] = [
 # Expressions for children, of a tensor x.
 ENCODE = [
     "ecuq.encode(x, bits=2, threads=2)",
+    'ecuq.encode(x, bits=2, quality="best", threads=2)',
+    'encode_state_dict({"a": x, "b": x[:50_000]}, threads=2)',
+    'encode_state_dict({"a": x, "b": x[:50_000]}, quality="best", threads=2)',
     "eden.encode(x, bits=2, seed=1, threads=2)",
     "eden.encode(x, bits=2, seed=1, entropy_coded=True, threads=2)",
 ]
@@ -55,7 +72,30 @@ def test_32_threads_at_once() -> None:
             future.result(timeout=60)
 
 
-@pytest.mark.parametrize("codec", [Ecuq(bits=3), Eden(bits=3)], ids=repr)
+@pytest.mark.parametrize("quality", ["fast", "best"])
+def test_32_threads_with_state_dicts(quality: Quality) -> None:
+    """Row 24: models of many tensors, each encoded with two threads of its own."""
+    models = [small_model(seed) for seed in range(4)]
+
+    def values(blob: bytes) -> list[bytes]:
+        return [np.asarray(x).tobytes() for x in decode_state_dict(blob, threads=2).values()]
+
+    blobs = [encode_state_dict(model, quality=quality, threads=1) for model in models]
+    expected = [values(blob) for blob in blobs]
+    barrier = threading.Barrier(32, timeout=30)
+
+    def run(index: int) -> None:
+        barrier.wait()
+        blob = encode_state_dict(models[index % 4], quality=quality, threads=2)
+        assert blob == blobs[index % 4]
+        assert values(blob) == expected[index % 4]
+
+    with ThreadPoolExecutor(32) as pool:
+        for future in [pool.submit(run, index) for index in range(32)]:
+            future.result(timeout=60)
+
+
+@pytest.mark.parametrize("codec", [Ecuq(bits=3), Ecuq(quality="best"), Eden(bits=3)], ids=repr)
 def test_threads_share_one_frame_and_one_tensor(codec: Codec) -> None:
     x = DATA_SETS["layered"](200_000)
     blob = codec.encode(x, seed=SEED)
@@ -82,13 +122,15 @@ import signal
 import sys
 import threading
 import numpy as np
-from docofl_codec import decode, ecuq, eden
+from docofl_codec import decode, decode_state_dict, ecuq, eden, encode_state_dict
 
 x = np.random.default_rng(0).standard_normal(300_000, dtype=np.float32)
 
 def work():
     blob = ENCODE
-    return blob, decode(blob, threads=2).tobytes()
+    if blob[2] == 0xF1:
+        return blob, decode(blob, threads=2).tobytes()
+    return blob, [y.tobytes() for y in decode_state_dict(blob, threads=2).values()]
 
 def in_child(function):
     child = os.fork()
@@ -156,12 +198,18 @@ def test_torch_before_and_after(order: str) -> None:
 {order}
 import os, signal
 import numpy as np
-from docofl_codec import decode, ecuq, eden
+from docofl_codec import decode, decode_state_dict, ecuq, eden, encode_state_dict
 x = torch.randn(300_000)
 def work():
     y = (x * 2).sum()
     blobs = [{", ".join(ENCODE)}]
-    assert all(isinstance(decode(blob, threads=2), torch.Tensor) for blob in blobs)
+    for blob in blobs:
+        tensors = (
+            [decode(blob, threads=2)]
+            if blob[2] == 0xF1
+            else decode_state_dict(blob, threads=2).values()
+        )
+        assert all(isinstance(tensor, torch.Tensor) for tensor in tensors)
     return blobs
 blobs = work()
 assert blobs == work()

@@ -12,11 +12,13 @@ import pytest
 
 from docofl_codec import (
     InvalidInputError,
+    _core,
     decode_state_dict,
     encode_state_dict,
     inspect_state_dict,
     report_state_dict,
 )
+from docofl_codec.ecuq import Quality
 from tests.state_dict.models import small_model
 
 INTEGERS = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
@@ -224,7 +226,15 @@ def test_report_of_another_model() -> None:
         report_state_dict({**model, "mask": ~model["mask"]}, blob)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_bytes_do_not_depend_on_threads(threads: int) -> None:
+@pytest.mark.parametrize("quality", ["fast", "best"])
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_bytes_do_not_depend_on_threads(threads: int, quality: Quality, isa: str) -> None:
+    """Row 23."""
     model = small_model()
-    assert encode_state_dict(model, threads=threads) == encode_state_dict(model)
+    blob = encode_state_dict(model, threads=threads, quality=quality)
+    values = [x.tobytes() for x in map(np.asarray, decode_state_dict(blob, threads=1).values())]
+    _core.set_isa("baseline")
+    assert encode_state_dict(model, quality=quality) == blob
+    _core.set_isa(isa)
+    again = decode_state_dict(blob, threads=threads)
+    assert [x.tobytes() for x in map(np.asarray, again.values())] == values

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import math
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,8 @@ SAFETENSORS_DTYPES = {
     "F8_E5M2": "float8_e5m2",
 }
 MAX_HEADER = 100_000_000  # as the format says
+MAX_INFLATION = 1032  # of deflate
+ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 NPY_NAME = "array"  # of the one tensor of a .npy file
 
 
@@ -143,13 +147,13 @@ class NpySource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.specs: Sequence[TensorSpec] = [spec_of(NPY_NAME, self._map())]
+        array = self._map()
+        with _refusing_damage(path):
+            self.specs: Sequence[TensorSpec] = [spec_of(NPY_NAME, array)]
 
     def _map(self) -> npt.NDArray[Any]:
-        try:
+        with _refusing_damage(self._path):
             return np.asarray(np.lib.format.open_memmap(self._path, mode="r"))
-        except (ValueError, EOFError) as error:
-            raise CorruptFrameError(f"{self._path}: {error}") from None
 
     def load(self, number: int) -> Memory:
         """Map the values."""
@@ -165,21 +169,22 @@ class NpzSource:
         self._path = path
         self.specs: list[TensorSpec] = []
         self._members: list[str] = []
-        try:
-            with zipfile.ZipFile(path) as archive:
-                members = archive.infolist()
-                if len({member.filename for member in members}) != len(members):
-                    raise CorruptFrameError(f"{path}: a name stands twice")
-                for member in members:
-                    self.specs.append(self._spec(archive, member))
-                    self._members.append(member.filename)
-        except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
-            if isinstance(error, CodecError):
-                raise
-            raise CorruptFrameError(f"{path}: {error}") from None
+        with _refusing_damage(path), zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len({member.filename for member in members}) != len(members):
+                raise CorruptFrameError(f"{path}: a name stands twice")
+            for member in members:
+                self.specs.append(self._spec(archive, member))
+                self._members.append(member.filename)
 
     def _spec(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> TensorSpec:
         name = member.filename.removesuffix(".npy")
+        most = min(member.compress_size, self._path.stat().st_size) * MAX_INFLATION
+        if member.file_size > most or member.compress_type not in ZIP_METHODS:
+            raise CorruptFrameError(
+                f"{self._path}, {name!r}: found {member.file_size} bytes, expected at most {most}, "
+                "stored or deflated"
+            )
         with archive.open(member) as file:
             version = np.lib.format.read_magic(file)
             read = {
@@ -199,12 +204,30 @@ class NpzSource:
     def load(self, number: int) -> Memory:
         """Read the values of a tensor."""
         spec = self.specs[number]
-        try:
-            with (
-                zipfile.ZipFile(self._path) as archive,
-                archive.open(self._members[number]) as file,
-            ):
-                array = np.lib.format.read_array(file, allow_pickle=False)
-        except (zipfile.BadZipFile, ValueError, EOFError) as error:
-            raise CorruptFrameError(f"{self._path}, {spec.name!r}: {error}") from None
+        with (
+            _refusing_damage(f"{self._path}, {spec.name!r}"),
+            zipfile.ZipFile(self._path) as archive,
+            archive.open(self._members[number]) as file,
+        ):
+            array = np.lib.format.read_array(file, allow_pickle=False)
         return memory_of(spec.name, array)
+
+
+@contextlib.contextmanager
+def _refusing_damage(place: Path | str) -> Iterator[None]:
+    """Raise a `CodecError` for whatever zipfile and NumPy raise about bytes that they cannot read.
+
+    Errors of the file system and of memory stay what they are.
+    """
+    try:
+        yield
+    except (CodecError, MemoryError):
+        raise
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # a seek to a place that cannot be
+            raise
+        raise CorruptFrameError(f"{place}: {error}") from None
+    except TypeError as error:
+        raise InvalidInputError(f"{place}: {error}") from None
+    except Exception as error:
+        raise CorruptFrameError(f"{place}: {error}") from None
