@@ -1,6 +1,6 @@
 # One way to do each common thing. Every target sets up what it needs, in .venv and build/.
 .DEFAULT_GOAL := help
-.PHONY: help demo flower-demo test test-cpp test-python test-integration check format bench accuracy figures golden docs clean
+.PHONY: help demo flower-demo test test-cpp test-python test-integration test-asan test-tsan test-cross fuzz fuzz-corpus check format bench accuracy figures golden docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,6 +16,8 @@ help:
 	@echo "make flower-demo  the Flower app in examples/flower on eight simulated nodes (a minute)"
 	@echo "make test    all tests, C++ and Python"
 	@echo "make test-integration  tests on zarr, torch DDP and Flower (a few minutes)"
+	@echo "make test-asan, make test-tsan  the tests with sanitizers; make test-cross  on other CPUs, emulated"
+	@echo "make fuzz SECONDS=60  every fuzz target for so long (clang)"
 	@echo "make check   formatting, linters and types"
 	@echo "make accuracy the committed accuracy tables again: hours, needs DOCOFL_DATA"
 	@echo "make bench   speed and size against the peers, and the targets"
@@ -90,6 +92,27 @@ test-python: $(VENV)/test-tools
 
 test-integration: $(VENV)/integration-tools
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest tests/integration
+
+# --- what takes longer, and compilers from the system: docs/design/fuzzing.md ---------------------
+
+, := ,
+SECONDS ?= 60
+
+# A compiler with what it links, or the packages to install.
+define need
+	@echo 'int main() {}' | $(1) -fopenmp -x c++ -o /dev/null - 2>/dev/null || \
+	{ echo "'$(1)' does not work here. On Debian: apt-get install $(2)"; exit 1; }
+endef
+
+fuzz: $(VENV)/tools
+	$(call need,clang++ -fsanitize=fuzzer-no-link$(,)address,clang libclang-rt-14-dev libomp-14-dev)
+	$(BIN)/cmake --preset fuzz -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build --preset fuzz
+	$(BIN)/python tools/run_fuzzers.py --seconds $(SECONDS)
+
+# The committed corpus again: the smallest part of what `make fuzz` has found that covers as much.
+fuzz-corpus:
+	$(BIN)/python tools/run_fuzzers.py --merge
 
 check: $(VENV)/check-tools $(VENV)/tools
 	$(BIN)/ruff check .
