@@ -1,8 +1,8 @@
 """Run the fuzz targets of cpp/fuzz for a while: `make fuzz SECONDS=60`.
 
-Each target starts from its committed corpus and from seeds made of the golden frames, and goes on in
-build/fuzz-corpus. Executions and coverage are printed at the end; the inputs that broke something
-are in build/fuzz-findings. With --merge, the committed corpus becomes the smallest part of
+Each target starts from its committed corpus and from seeds made of the golden frames, and goes on
+in build/fuzz-corpus. Executions and coverage are printed at the end; the inputs that broke
+something are in build/fuzz-findings. With --merge, the committed corpus becomes the smallest part of
 build/fuzz-corpus that covers as many edges.
 """
 

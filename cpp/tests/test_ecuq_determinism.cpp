@@ -54,6 +54,19 @@ DOCOFL_TEST(entropy_rule) {
   }
 }
 
+DOCOFL_TEST(best_quality) {
+  for (const test::Distribution& distribution : test::distributions()) {
+    const test::Tensor tensor(distribution.make(140000), DType::kFloat32);
+    for (const double bits : {0.4, 3.0}) {
+      const test::Note note(distribution.name, ", bits ", bits);
+      EcuqOptions options;
+      options.bits = bits;
+      options.quality = Quality::kBest;
+      check_determinism(tensor, options);
+    }
+  }
+}
+
 // Large enough that decoded values are written past the caches.
 DOCOFL_TEST(an_output_beyond_the_caches) {
   const test::Tensor tensor(test::normal_values((1 << 21) + 4321), DType::kFloat32);
