@@ -110,6 +110,40 @@ fuzz: $(VENV)/tools
 	$(BIN)/cmake --build --preset fuzz
 	$(BIN)/python tools/run_fuzzers.py --seconds $(SECONDS)
 
+# The package with a core that is built with ASan and UBSan. Left out are the tests that spend their time in torch.
+SANITIZED_TESTS := $(addprefix tests/,contract files framework golden property robustness state_dict unit)
+SANITIZERS := $(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libstdc++.so)
+
+test-asan: $(VENV)/test-tools $(VENV)/tools
+	$(BIN)/cmake --preset asan-ubsan -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DDOCOFL_PYTHON=ON \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
+	$(BIN)/cmake --build --preset asan-ubsan
+	$(BIN)/ctest --preset asan-ubsan
+	rm -rf build/asan-ubsan/python
+	mkdir build/asan-ubsan/python
+	cp -r src/docofl_codec build/asan-ubsan/python
+	$(BIN)/cmake --install build/asan-ubsan --prefix build/asan-ubsan/python
+	LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
+	OMP_WAIT_POLICY=passive PYTHONPATH=build/asan-ubsan/python $(BIN)/python -m pytest $(SANITIZED_TESTS)
+
+# Archer tells ThreadSanitizer what OpenMP synchronizes; gcc's runtime has nothing like it.
+test-tsan: $(VENV)/tools
+	$(call need,clang++ -fsanitize=thread,clang libclang-rt-14-dev libomp-14-dev)
+	$(BIN)/cmake --preset tsan-openmp -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build --preset tsan-openmp
+	OMP_TOOL_LIBRARIES=$$(clang++ -print-resource-dir)/../../libarcher.so $(BIN)/ctest --preset tsan-openmp
+
+# Other CPUs, of the other byte order too, emulated.
+CROSS := aarch64 s390x
+
+test-cross: $(addprefix test-cross-,$(CROSS))
+
+test-cross-%: $(VENV)/tools
+	$(call need,$*-linux-gnu-g++,g++-$*-linux-gnu qemu-user)
+	$(BIN)/cmake --preset $* -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build --preset $*
+	$(BIN)/ctest --preset $*
+
 # The committed corpus again: the smallest part of what `make fuzz` has found that covers as much.
 fuzz-corpus:
 	$(BIN)/python tools/run_fuzzers.py --merge

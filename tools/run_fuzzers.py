@@ -2,8 +2,8 @@
 
 Each target starts from its committed corpus and from seeds made of the golden frames, and goes on
 in build/fuzz-corpus. Executions and coverage are printed at the end; the inputs that broke
-something are in build/fuzz-findings. With --merge, the committed corpus becomes the smallest part of
-build/fuzz-corpus that covers as many edges.
+something are in build/fuzz-findings. With --merge, the committed corpus becomes the smallest part
+of build/fuzz-corpus that covers as many edges.
 """
 
 from __future__ import annotations
