@@ -90,11 +90,15 @@ def merge(target: str) -> None:
     smallest = CORPUS / f"{target}.smallest"
     shutil.rmtree(smallest, ignore_errors=True)
     smallest.mkdir()
-    command = [PROGRAMS / target, "-set_cover_merge=1", "-use_counters=0"]
-    limit = f"-max_len={MAX_COMMITTED_INPUT}"
-    subprocess.run(
-        [*command, limit, smallest, CORPUS / target], check=True, stderr=subprocess.DEVNULL
-    )
+    command = [
+        str(PROGRAMS / target),
+        "-set_cover_merge=1",
+        "-use_counters=0",
+        f"-max_len={MAX_COMMITTED_INPUT}",
+        str(smallest),
+        str(CORPUS / target),
+    ]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     shutil.rmtree(COMMITTED / target, ignore_errors=True)
     shutil.move(smallest, COMMITTED / target)
     sizes = [path.stat().st_size for path in (COMMITTED / target).iterdir()]

@@ -29,7 +29,7 @@ scalars = st.one_of(
     st.floats(),
     st.text(max_size=5),
 )
-values = st.recursive(
+values: st.SearchStrategy[Any] = st.recursive(
     st.one_of(
         scalars,
         st.builds(dict, **{"$bytes": scalars}),
