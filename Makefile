@@ -1,6 +1,6 @@
 # One way to do each common thing. Every target sets up what it needs, in .venv and build/.
 .DEFAULT_GOAL := help
-.PHONY: help demo flower-demo test test-cpp test-python test-integration test-kill test-huge coverage release-check check format bench accuracy figures golden docs clean
+.PHONY: help demo flower-demo test test-cpp test-python test-integration test-kill test-huge coverage release-check test-asan test-tsan test-cross fuzz fuzz-corpus check format bench accuracy figures golden docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -19,6 +19,8 @@ help:
 	@echo "make test-kill, make test-huge  a run that is killed fifty times; 2.2 thousand million coordinates"
 	@echo "make coverage lines that the tests run, of the core and of the package"
 	@echo "make release-check  sdist, wheel, and the tests on what was installed from it"
+	@echo "make test-asan, make test-tsan  the tests with sanitizers; make test-cross  on other CPUs, emulated"
+	@echo "make fuzz SECONDS=60  every fuzz target for so long (clang)"
 	@echo "make check   formatting, linters and types"
 	@echo "make accuracy the committed accuracy tables again: hours, needs DOCOFL_DATA"
 	@echo "make bench   speed and size against the peers, and the targets"
@@ -129,6 +131,62 @@ coverage: $(VENV)/coverage-tools
 
 release-check: $(VENV)/release-tools
 	$(BIN)/python tools/release_check.py
+
+# --- what takes longer, and compilers from the system: docs/design/fuzzing.md ---------------------
+
+, := ,
+SECONDS ?= 60
+
+# A compiler with what it links, or the packages to install.
+define need
+	@echo 'int main() {}' | $(1) -fopenmp -x c++ -o /dev/null - 2>/dev/null || \
+	{ echo "'$(1)' does not work here. On Debian: apt-get install $(2)"; exit 1; }
+endef
+
+fuzz: $(VENV)/tools
+	$(call need,clang++ -fsanitize=fuzzer-no-link$(,)address,clang libclang-rt-14-dev libomp-14-dev)
+	$(BIN)/cmake --preset fuzz -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build --preset fuzz
+	$(BIN)/python tools/run_fuzzers.py --seconds $(SECONDS)
+
+# The tests that reach the core, on one that is built with ASan and UBSan; without torch, and without those that take times.
+SANITIZED_TESTS := $(addprefix tests/,contract golden property robustness state_dict) \
+  $(addprefix --ignore=tests/,contract/test_torch_tensors.py robustness/test_decode_time.py)
+SANITIZERS := $(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libstdc++.so)
+
+test-asan: $(VENV)/test-tools $(VENV)/tools
+	$(BIN)/cmake --preset asan-ubsan -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DDOCOFL_PYTHON=ON \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
+	$(BIN)/cmake --build --preset asan-ubsan
+	$(BIN)/ctest --preset asan-ubsan
+	rm -rf build/asan-ubsan/python
+	mkdir build/asan-ubsan/python
+	cp -r src/docofl_codec build/asan-ubsan/python
+	$(BIN)/cmake --install build/asan-ubsan --prefix build/asan-ubsan/python
+	LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
+	OMP_WAIT_POLICY=passive PYTHONPATH=build/asan-ubsan/python $(BIN)/python -m pytest --hypothesis-profile=brief $(SANITIZED_TESTS)
+
+# Archer tells ThreadSanitizer what OpenMP synchronizes; gcc's runtime has nothing like it.
+test-tsan: $(VENV)/tools
+	$(call need,clang++ -fsanitize=thread,clang libclang-rt-14-dev libomp-14-dev)
+	$(BIN)/cmake --preset tsan-openmp -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build --preset tsan-openmp
+	OMP_TOOL_LIBRARIES=$$(clang++ -print-resource-dir)/../../libarcher.so $(BIN)/ctest --preset tsan-openmp
+
+# Other CPUs, of the other byte order too, emulated.
+CROSS := aarch64 s390x
+
+test-cross: $(addprefix test-cross-,$(CROSS))
+
+test-cross-%: $(VENV)/tools
+	$(call need,$*-linux-gnu-g++,g++-$*-linux-gnu qemu-user)
+	$(BIN)/cmake --preset $* -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build --preset $*
+	$(BIN)/ctest --preset $*
+
+# The committed corpus again: the smallest part of what `make fuzz` has found that covers as much.
+fuzz-corpus:
+	$(BIN)/python tools/run_fuzzers.py --merge
 
 check: $(VENV)/check-tools $(VENV)/tools
 	$(BIN)/ruff check .

@@ -11,8 +11,10 @@ from docofl_codec import _core, build_info, ecuq
 from tests.helpers import frames
 from tests.helpers.data import DATA_SETS, Floats, normal
 
-# `suite` is the same on every run; `pytest --hypothesis-profile=explore` looks further.
+# `suite` is the same on every run; `pytest --hypothesis-profile=explore` looks further, `brief` is
+# for sanitizers.
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=200)
+settings.register_profile("brief", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("explore", deadline=None, max_examples=5000)
 settings.load_profile("suite")
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "docofl/baselines.h"
@@ -105,6 +106,17 @@ DOCOFL_TEST(cost_of_a_draw_is_its_length) {
     DOCOFL_CHECK(std::ceil(cost.sparse / 8) < static_cast<double>(sparse));
     DOCOFL_CHECK(cost.sparse / 8 + 3 > static_cast<double>(sparse));
   }
+}
+
+// Found by fuzz_qsgd_round_trip: levels / norm was infinite, and times 0 no number.
+DOCOFL_TEST(a_norm_that_is_next_to_nothing) {
+  const float x[] = {0.0f, -0.0f, 1.0f, -1e-40f};
+  std::int32_t multiples[4];
+  qsgd_quantize({std::numeric_limits<double>::denorm_min(), 5}, x, 4, 1, multiples);
+  DOCOFL_CHECK_EQUAL(multiples[0], 0);
+  DOCOFL_CHECK_EQUAL(multiples[1], 0);
+  DOCOFL_CHECK_EQUAL(multiples[2], static_cast<std::int32_t>(kMaxQsgdLevels));
+  DOCOFL_CHECK_EQUAL(multiples[3], -static_cast<std::int32_t>(kMaxQsgdLevels));
 }
 
 DOCOFL_TEST(rotating_back_undoes_the_rotation) {

@@ -54,6 +54,18 @@ DOCOFL_TEST(entropy_rule) {
   }
 }
 
+DOCOFL_TEST(best_quality) {
+  for (const test::Distribution& distribution : test::distributions()) {
+    const std::string name = distribution.name;
+    if (name != "normal" && name != "layered") continue;
+    const test::Note note(name);
+    EcuqOptions options;
+    options.bits = name == "normal" ? 0.4 : 3.0;
+    options.quality = Quality::kBest;
+    check_determinism(test::Tensor(distribution.make(140000), DType::kFloat32), options);
+  }
+}
+
 // Large enough that decoded values are written past the caches.
 DOCOFL_TEST(an_output_beyond_the_caches) {
   const test::Tensor tensor(test::normal_values((1 << 21) + 4321), DType::kFloat32);

@@ -23,16 +23,17 @@ def rans_table(frequencies: Iterable[int]) -> bytes:
     return pack_bits(bits)
 
 
-def rans_stream(frequencies: Sequence[int], symbols: Sequence[int]) -> bytes:
-    """Code symbols with one state."""
-    state, words = LOWEST, b""
-    for symbol in reversed(symbols):
+def rans_stream(frequencies: Sequence[int], symbols: Sequence[int], lanes: int = 1) -> bytes:
+    """Code symbols; symbol i belongs to state i % lanes."""
+    states, words = [LOWEST] * lanes, []
+    for i in reversed(range(len(symbols))):
+        state, symbol = states[i % lanes], symbols[i]
         frequency, start = frequencies[symbol], sum(frequencies[:symbol])
         if state >= frequency << 20:
-            words = struct.pack("<H", state & 0xFFFF) + words
+            words.append(state & 0xFFFF)
             state >>= 16
-        state = state // frequency * TOTAL + state % frequency + start
-    return struct.pack("<I", state) + words
+        states[i % lanes] = state // frequency * TOTAL + state % frequency + start
+    return struct.pack(f"<{lanes}I{len(words)}H", *states, *reversed(words))
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class RansPayload:
     choices: bytes = b""
     stream: bytes = rans_stream([3000, 1096], [0, 1, 0])
     outliers: bytes | None = None
+    num_blocks: int = 1  # all alike
 
     def payload(self) -> bytes:
         parameters = struct.pack(
@@ -69,8 +71,8 @@ class RansPayload:
         entry = struct.pack("<I", len(self.stream))
         if self.outliers is not None:
             entry += struct.pack("<I", len(self.outliers) // 7)
-        directory = entry + self.choices
-        blocks = self.stream + (self.outliers or b"")
+        directory = (entry + self.choices) * self.num_blocks
+        blocks = (self.stream + (self.outliers or b"")) * self.num_blocks
         return parameters + self.displacements + self.tables + directory + blocks
 
     def frame(self, *shape: int, dtype: int = FLOAT32, version: int = VERSION) -> bytes:

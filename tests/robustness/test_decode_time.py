@@ -20,9 +20,12 @@ from tests.helpers.frames import (
     stream_sizes,
     uniform_levels,
 )
+from tests.helpers.rans_frames import RansPayload, rans_stream, rans_table
 
 BLOCK = 65_536
 LONGEST_CODE = code_table([*range(1, 17), 16])
+RANS_BLOCK = 131_072
+UNEVEN = [4095, 1]
 
 
 def longest_words(blocks: int) -> bytes:
@@ -86,6 +89,58 @@ def overflowing(blocks: int) -> bytes:
     ).frame(blocks * BLOCK)
 
 
+def uneven_symbols(symbol: int, mode: int, blocks: int) -> bytes:
+    """Only frequent symbols, of next to no bits, or only rare ones, of 12."""
+    return RansPayload(
+        mode=mode,
+        tables=rans_table(UNEVEN),
+        stream=rans_stream(UNEVEN, [symbol] * RANS_BLOCK, lanes=32),
+        num_blocks=blocks,
+    ).frame(blocks * RANS_BLOCK)
+
+
+def frequent_symbols(blocks: int) -> bytes:
+    return uneven_symbols(0, 0, blocks)
+
+
+def rare_symbols(blocks: int) -> bytes:
+    return uneven_symbols(1, 0, blocks)
+
+
+def dependent_symbols(blocks: int) -> bytes:
+    return uneven_symbols(1, 1, blocks)
+
+
+def only_rans_outliers(blocks: int) -> bytes:
+    """Every coordinate is listed."""
+    outliers = np.zeros(RANS_BLOCK, np.dtype([("low", "<u2"), ("high", "u1"), ("value", "<f4")]))
+    outliers["low"] = np.arange(RANS_BLOCK) & 0xFFFF
+    outliers["high"] = np.arange(RANS_BLOCK) >> 16
+    return RansPayload(
+        mode=8,
+        tables=rans_table(UNEVEN),
+        stream=rans_stream(UNEVEN, [0] * RANS_BLOCK, lanes=32),
+        outliers=outliers.tobytes(),
+        num_blocks=blocks,
+    ).frame(blocks * RANS_BLOCK)
+
+
+def rans_fails_at_the_end(blocks: int) -> bytes:
+    """A state of the last block does not end where it began."""
+    blob = bytearray(ecuq.encode(normal(blocks * RANS_BLOCK), bits=2, quality="best", threads=1))
+    blob[-5] ^= 0x80
+    return reseal(bytes(blob))
+
+
+RANS = [
+    frequent_symbols,
+    rare_symbols,
+    dependent_symbols,
+    only_rans_outliers,
+    rans_fails_at_the_end,
+]
+
+
 def seconds(blob: bytes) -> float:
     """Return the best of several runs."""
     best = float("inf")
@@ -103,6 +158,19 @@ def seconds(blob: bytes) -> float:
 def test_time_is_linear(make: Callable[[int], bytes]) -> None:
     small, large = make(1), make(8)
     assert seconds(large) < 8 * 4 * seconds(small)
+
+
+@pytest.mark.parametrize("make", RANS)
+def test_time_is_linear_for_rans(make: Callable[[int], bytes]) -> None:
+    small, large = make(1), make(8)
+    assert seconds(large) < 8 * 4 * seconds(small)
+
+
+@pytest.mark.parametrize("make", RANS[:4])
+def test_the_worst_bytes_for_rans(make: Callable[[int], bytes]) -> None:
+    assert np.asarray(decode(make(2))).size == 2 * RANS_BLOCK
+    honest = ecuq.encode(normal(2 * RANS_BLOCK), bits=4, quality="best")
+    assert seconds(make(2)) < 50 * seconds(honest)
 
 
 @pytest.mark.parametrize("make", [longest_words, only_outliers])

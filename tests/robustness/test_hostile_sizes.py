@@ -31,6 +31,7 @@ from tests.helpers.frames import (
     uniform_levels,
 )
 from tests.helpers.processes import LIMIT_MEMORY, can_limit_memory, run_python
+from tests.helpers.rans_frames import RansPayload, rans_stream, rans_table
 
 ONE_LEVEL = EcuqPayload(mode=1, coded_levels=1, levels=explicit_levels(2.5), table=b"", blocks=b"")
 HUGE_SHAPES: list[tuple[int, ...]] = [
@@ -107,6 +108,26 @@ def test_one_symbol_with_a_huge_count(size: int) -> None:
         inspect(frame)
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 300])
+def test_a_rans_stream_vouches_for_its_block(blocks: int) -> None:
+    """Row 4: a directory alone, with streams that are empty or too short for their states."""
+    for stream in (b"", bytes(4), bytes(127)):
+        frame = RansPayload(stream=stream, num_blocks=blocks).frame(blocks * 131_072)
+        for use in (inspect, decode):
+            with pytest.raises(CorruptFrameError, match="stream of"):
+                use(frame)
+
+
+def nearly_no_bits(size: int) -> bytes:
+    """Return a frame of rANS whose one symbol takes a 3000th of a bit."""
+    frequencies = [4095, 1]
+    return RansPayload(
+        tables=rans_table(frequencies),
+        stream=rans_stream(frequencies, [0] * 131_072, lanes=32),
+        num_blocks=size // 131_072,
+    ).frame(size)
+
+
 @pytest.mark.parametrize("shape", OVERFLOWING_SHAPES, ids=str)
 @pytest.mark.parametrize("codec", [0, 1, 2])
 def test_shapes_whose_size_overflows(codec: int, shape: tuple[int, ...]) -> None:
@@ -155,6 +176,8 @@ def hostile_frames() -> list[bytes]:
         frames.append(EcuqPayload(mode=2).frame(*shape))
         wide = uniform_levels(num_levels=2**30)
         frames.append(EcuqPayload(raw_bits=24, levels=wide).frame(*shape))
+        for payload in (RansPayload(), RansPayload(mode=1), RansPayload(stream=b"", num_blocks=8)):
+            frames.append(payload.frame(*shape))
     frames += [
         make_frame(bytes(20), (2**31,), payload_size=size) for size in (2**31, 2**63, 2**64 - 1)
     ]
@@ -195,11 +218,11 @@ def test_hostile_frames_are_refused() -> None:
 
 
 @can_limit_memory
-@pytest.mark.parametrize("make", [one_level, next_to_no_words])
+@pytest.mark.parametrize("make", [one_level, next_to_no_words, nearly_no_bits])
 def test_limits_are_checked_before_memory_is_taken(make: Callable[[int], bytes]) -> None:
     """A frame may honestly need much more than itself; the caller's limits come first."""
     frame = make(2**24)
-    assert len(frame) < 3500
+    assert len(frame) < 18_000
     run_python(
         LIMIT_MEMORY
         + f"""

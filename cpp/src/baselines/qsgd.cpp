@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/counter_rng.h"
 #include "common/float_mode.h"
@@ -19,8 +20,10 @@ unsigned word_bits(std::uint32_t value) { return 2 * log2_floor(value) + 1; }
 // Bits of a multiple in a dense stream: the word of m + 1, and a sign where m is not 0.
 unsigned dense_bits(std::uint32_t magnitude) { return word_bits(magnitude + 1) + (magnitude != 0); }
 
+// Finite, so that a zero is at place 0 whatever the norm.
 double steps_per_unit(const QsgdGrid& grid) {
-  return grid.norm > 0 ? static_cast<double>(grid.levels) / grid.norm : 0;
+  if (!(grid.norm > 0)) return 0;
+  return std::min(static_cast<double>(grid.levels) / grid.norm, std::numeric_limits<double>::max());
 }
 
 struct Place {

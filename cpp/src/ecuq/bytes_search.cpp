@@ -218,8 +218,8 @@ class BytesSearch {
       if (probe > 0) slope = std::min(2.0, std::max(0.6, (bits - last_bits) / (log - last_log)));
       last_log = log;
       last_bits = bits;
-      next =
-          static_cast<std::int64_t>(static_cast<double>(next) * rough_exp2((aim - bits) / slope));
+      const double guess = static_cast<double>(next) * rough_exp2((aim - bits) / slope);
+      next = static_cast<std::int64_t>(std::min(guess, static_cast<double>(high)));
       if (probe >= kMaxGuesses) {
         const double middle = std::sqrt(static_cast<double>(std::max<std::int64_t>(low, 1)) *
                                         static_cast<double>(high));

@@ -77,6 +77,12 @@ void read_rans_directory(ByteReader* reader, const Frame& frame, RansHeader* hea
     RansBlock& block = header->blocks[b];
     const std::size_t length = rans_block_length(frame.size, b);
     block.stream_bytes = reader->read<std::uint32_t>("ECUQ directory");
+    // The states of the lanes: what bounds the coordinates that a payload of this size can claim.
+    const std::size_t least = sizeof(std::uint32_t) * rans_lanes(length);
+    if (block.stream_bytes < least) {
+      corrupt_ecuq("directory: found a stream of " + std::to_string(block.stream_bytes) +
+                   " bytes, expected at least " + std::to_string(least));
+    }
     if (header->code.has_outliers) {
       block.num_outliers = reader->read<std::uint32_t>("ECUQ directory");
       if (block.num_outliers > length) {
