@@ -22,7 +22,8 @@ double dtype_rounding(DType dtype, double value) {
   return 0;
 }
 
-// How far a value may be restored from where it was: half a step, and what rounding adds
+// How far a value may be restored from where it was: half a step, or a step where levels lie at the
+// means of their values, and what rounding adds
 // (docs/format.md, section 3.1), in the grid's arithmetic and to the frame's dtype.
 double error_bound(const EcuqInfo& info, double restored) {
   const double x_min = info.x_min, x_max = info.x_max;
@@ -33,7 +34,7 @@ double error_bound(const EcuqInfo& info, double restored) {
     return (info.dependent ? kDependentSteps : 1) * info.step + 0x1p-23 * magnitude + 0x1p-149;
   }
   const bool narrow = info.num_levels <= 1 << 14 && range >= 0x1p-96 && range <= 0x1p96;
-  double bound = info.step * (0.5 + 0x1p-20) + 0x1p-149;
+  const double bound = info.step * ((info.centroids ? 1 : 0.5) + 0x1p-20) + 0x1p-149;
   return bound +
          (narrow ? 0x1p-24 * (6 * range + largest) : 0x1p-24 * magnitude + 0x1p-50 * largest);
 }

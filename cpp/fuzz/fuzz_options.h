@@ -44,6 +44,7 @@ inline EcuqOptions take_ecuq_options(FuzzInput* input, const EncodeInput& with) 
   options.quality = with.choice(0) ? Quality::kBest : Quality::kFast;
   if (with.choice(1)) options.budget = with.choice(2) ? Budget::kEntropy : Budget::kNone;
   if (options.budget == Budget::kNone) options.step = static_cast<double>(input->take<float>());
+  options.centroids = with.choice(4) || options.budget == Budget::kBytes;
   options.threads = 1;
   return options;
 }

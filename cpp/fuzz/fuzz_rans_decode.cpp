@@ -1,10 +1,10 @@
-#include "ecuq/rans_payload.h"
+#include "ecuq/payload_fields.h"
 #include "fuzz_payload.h"
 
 // ECUQ payloads of version 2: the rANS coder, dependent levels.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   docofl::fuzz::FuzzInput input(data, size);
-  const docofl::fuzz::PayloadInput payload(&input, docofl::CodecId::kEcuq, docofl::kRansVersion);
+  const docofl::fuzz::PayloadInput payload(&input, docofl::CodecId::kEcuq, docofl::kSecondVersion);
   docofl::fuzz::check_decoder(payload.frame(), payload.out_dtype());
   return 0;
 }

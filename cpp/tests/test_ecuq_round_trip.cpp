@@ -12,14 +12,15 @@
 namespace docofl {
 namespace {
 
-// How far a value may be restored from where it was: half a step, and what rounding adds
+// How far a value may be restored from where it was: half a step, or a step where levels lie at the
+// means of their values, and what rounding adds
 // (docs/format.md, section 3.1), in the grid's arithmetic and to the frame's dtype.
 double error_bound(const EcuqInfo& info, DType dtype, float restored) {
   const double range = static_cast<double>(info.x_max) - info.x_min;
   const double largest = std::max(std::fabs(double(info.x_min)), std::fabs(double(info.x_max)));
   const double magnitude = std::fabs(double(restored));
   const bool narrow = info.num_levels <= 1 << 14 && range >= 0x1p-96 && range <= 0x1p96;
-  double bound = info.step * (0.5 + 0x1p-20) + 0x1p-149;
+  double bound = info.step * ((info.centroids ? 1 : 0.5) + 0x1p-20) + 0x1p-149;
   bound += narrow ? 0x1p-24 * (6 * range + largest) : 0x1p-24 * magnitude + 0x1p-50 * largest;
   if (dtype == DType::kFloat16) bound += 0x1p-11 * magnitude + 0x1p-25;
   if (dtype == DType::kBFloat16) bound += 0x1p-8 * magnitude;

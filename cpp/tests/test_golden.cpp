@@ -101,6 +101,7 @@ DOCOFL_TEST(hash_of_the_standard) {
 
 DOCOFL_TEST(version_1) { check_folder("v1"); }
 DOCOFL_TEST(version_2) { check_folder("v2"); }
+DOCOFL_TEST(latest) { check_folder("latest"); }
 DOCOFL_TEST(baselines) { check_folder("v1-baselines"); }
 
 // --- the inputs of tests/golden/cases.py ---------------------------------------------------------
@@ -173,25 +174,26 @@ test::Bytes encode_recipe(const Recipe& recipe, const test::Tensor& tensor, int 
 DOCOFL_TEST(encoders_write_the_golden_frames) {
   const DType f32 = DType::kFloat32;
   const Recipe recipes[] = {
-      {"v1", "one-element", bell(1, 1)},
-      {"v1", "constant", std::vector<float>(1000, 1.0f / 3)},
-      {"v1", "uniform-single", bell(3000, 1), f32, 4},
-      {"v1", "uniform-pairs", bell(6000, 1), f32, 2},
-      {"v1", "uniform-fours", heavy(9000, 7), f32, 0.35},
-      {"v1", "uniform-sixes", heavy(9000, 7), f32, 0.25},
-      {"v1", "raw-bits", bell(2500, 1), f32, 12},
-      {"v1", "outliers", with_outliers(3000, 8), f32, 4},
-      {"v1", "float64", bell(1000, 1), DType::kFloat64, 3},
-      {"v1", "float16", bell(1000, 1), DType::kFloat16, 3},
-      {"v1", "bfloat16", bell(1000, 1), DType::kBFloat16, 3},
-      {"v1", "many-blocks", heavy(140000, 11), f32, 0.5},
-      {"v1", "many-blocks-outliers", with_outliers(140000, 12), f32, 0.8},
-      {"v1", "eden-1-bit", bell(1000, 1), f32, 1, Quality::kFast, 0},
-      {"v1", "eden-2.5-bits", heavy(1000, 15), f32, 2.5, Quality::kFast, 2},
-      {"v1", "eden-8-bits", bell(1000, 1), f32, 8, Quality::kFast, 3},
-      {"v1", "eden-coded", heavy(5003, 16), f32, 3, Quality::kFast, 5, true},
-      {"v1", "eden-coded-blocks", bell(65536 + 33, 1), f32, 1.5, Quality::kFast, 6, true},
-      {"v1", "eden-all-block-sizes", heavy(3 * 32768 - 1, 17), f32, 1, Quality::kFast, 9},
+      {"latest", "one-element", bell(1, 1)},
+      {"latest", "constant", std::vector<float>(1000, 1.0f / 3)},
+      {"latest", "uniform-single", bell(3000, 1), f32, 4},
+      {"latest", "uniform-pairs", bell(6000, 1), f32, 2},
+      {"latest", "uniform-fours", heavy(9000, 7), f32, 0.35},
+      {"latest", "uniform-sixes", heavy(9000, 7), f32, 0.25},
+      {"latest", "raw-bits", bell(2500, 1), f32, 12},
+      {"latest", "outliers", with_outliers(3000, 8), f32, 4},
+      {"latest", "float64", bell(1000, 1), DType::kFloat64, 3},
+      {"latest", "float16", bell(1000, 1), DType::kFloat16, 3},
+      {"latest", "bfloat16", bell(1000, 1), DType::kBFloat16, 3},
+      {"latest", "displaced-single", heavy(8000, 40), f32, 3},
+      {"latest", "many-blocks", heavy(140000, 11), f32, 0.5},
+      {"latest", "many-blocks-outliers", with_outliers(140000, 12), f32, 0.8},
+      {"latest", "eden-1-bit", bell(1000, 1), f32, 1, Quality::kFast, 0},
+      {"latest", "eden-2.5-bits", heavy(1000, 15), f32, 2.5, Quality::kFast, 2},
+      {"latest", "eden-8-bits", bell(1000, 1), f32, 8, Quality::kFast, 3},
+      {"latest", "eden-coded", heavy(5003, 16), f32, 3, Quality::kFast, 5, true},
+      {"latest", "eden-coded-blocks", bell(65536 + 33, 1), f32, 1.5, Quality::kFast, 6, true},
+      {"latest", "eden-all-block-sizes", heavy(3 * 32768 - 1, 17), f32, 1, Quality::kFast, 9},
       {"v2", "single", bell(5000, 2), f32, 3, Quality::kBest},
       {"v2", "centres", bell(1030, 3), f32, 4, Quality::kBest},
       {"v2", "heavy", heavy(6000, 2), f32, 2, Quality::kBest},
