@@ -18,7 +18,7 @@ constexpr double kDependentSteps = 8;
 double dtype_rounding(DType dtype, double value) {
   const double magnitude = std::fabs(value);
   if (dtype == DType::kFloat16) return 0x1p-11 * magnitude + 0x1p-25;
-  if (dtype == DType::kBFloat16) return 0x1p-8 * magnitude;
+  if (dtype == DType::kBFloat16) return 0x1p-8 * magnitude + 0x1p-134;
   return 0;
 }
 

@@ -23,7 +23,7 @@ double error_bound(const EcuqInfo& info, DType dtype, float restored) {
   double bound = info.step * ((info.centroids ? 1 : 0.5) + 0x1p-20) + 0x1p-149;
   bound += narrow ? 0x1p-24 * (6 * range + largest) : 0x1p-24 * magnitude + 0x1p-50 * largest;
   if (dtype == DType::kFloat16) bound += 0x1p-11 * magnitude + 0x1p-25;
-  if (dtype == DType::kBFloat16) bound += 0x1p-8 * magnitude;
+  if (dtype == DType::kBFloat16) bound += 0x1p-8 * magnitude + 0x1p-134;
   return bound;
 }
 
