@@ -13,6 +13,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from docofl_codec import InvalidInputError
 from docofl_codec.integrations.flower import DoCoFLStrategy, docofl_mod
+from docofl_codec.integrations.flower import nodes as nodes_module
 from tests.integration.local_grid import LocalGrid
 from tests.integration.test_flower_faults import (
     at_round,
@@ -26,8 +27,14 @@ from tests.integration.test_flower_faults import (
 
 pytestmark = pytest.mark.integration
 
-TIMEOUT = 60.0  # a test that waits so long has failed
+TIMEOUT = 240.0  # a test that waits so long has failed
 PATIENCE = 0.3
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the patience decide, not how long this machine has taken for an answer."""
+    monkeypatch.setattr(nodes_module, "SLOWER", 1)
 
 
 def run(strategy: DoCoFLStrategy, grid: LocalGrid, num_rounds: int) -> Any:
@@ -206,6 +213,20 @@ def test_who_has_lost_its_anchor_does_not_wait_for_who_is_silent() -> None:
 def test_bad_patience(patience: float) -> None:
     with pytest.raises(InvalidInputError, match="patience: found"):
         docofl(patience=patience)
+
+
+def test_slow_nodes_have_the_time_that_others_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes_module, "SLOWER", 10)
+    nodes = nodes_module.Nodes(patience=2.0)
+    node = nodes_module.Node(0, 5, None)
+    assert nodes._allowance(node, "train") == float("inf")
+    node.answered.add("train")
+    assert nodes._allowance(node, "train") == 2.0
+    nodes._longest["train"] = 30.0
+    assert nodes._allowance(node, "train") == 300.0
+    node.misses["train"] = 2
+    assert nodes._allowance(node, "train") == 1200.0
+    assert nodes._allowance(node, "evaluate") == nodes._allowance(None, "train") == float("inf")
 
 
 def test_a_late_answer_does_no_harm() -> None:
