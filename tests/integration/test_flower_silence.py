@@ -271,3 +271,47 @@ def test_nodes_without_the_mod_are_asked_ever_more_rarely() -> None:
 def test_no_timeout_at_all() -> None:
     result = docofl().start(federation(2), initial(), 2, timeout=None)
     assert by_round(result, "accepted") == [2, 2]
+
+
+def test_a_waiting_round_does_not_ask_again_and_again() -> None:
+    """A node may start a process for each question: more of them make a slow one slower."""
+    grid = federation(1)
+    set_deaf(grid, 0, True)
+    asked = [0]
+    deliver = grid._deliver
+
+    def counting(message: Any) -> None:
+        asked[0] += 1
+        deliver(message)
+
+    setattr(grid, "_deliver", counting)  # noqa: B010
+    nodes = nodes_module.Nodes(patience=600.0)
+    nodes.refresh(grid, 0.0)
+    for _ in range(50):
+        nodes.refresh(grid, 0.0, is_new_round=False)
+    assert asked[0] == 1
+
+
+def test_answers_to_several_questions() -> None:
+    """The node answers all at once, the first well, the others with errors."""
+    grid = federation(1)
+    node = grid.by_partition(0)
+    grid.pulls_to_wait = 10**6
+    usual, calls = node.app, [0]
+
+    def once(message: Any, context: Context) -> Any:
+        calls[0] += 1
+        grid._in_flight.clear()
+        if calls[0] > 1:
+            raise RuntimeError("once is enough")
+        return usual(message, context)
+
+    node.app = once  # type: ignore[assignment]
+    nodes = nodes_module.Nodes(patience=600.0)
+    for _ in range(7):
+        grid._in_flight.clear()
+        nodes.refresh(grid, 0.0)
+    assert calls[0] == 3
+    grid.pulls_to_wait = 0
+    nodes.refresh(grid, 0.0, is_new_round=False)
+    assert nodes.there() == [0]
