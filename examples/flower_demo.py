@@ -119,9 +119,10 @@ class Sandbox:
     def processes(self) -> list[int]:
         """Return the ids of all processes that were started here, whoever has."""
         mark = f"{MARK}={self._mark}".encode()
-        found = []
+        # The environment of a process that has just been started is not there yet.
+        found = [process.pid for process in self._started if process.poll() is None]
         for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
+            if entry.name.isdigit() and int(entry.name) not in (os.getpid(), *found):
                 try:
                     environment = (entry / "environ").read_bytes()
                 except OSError:

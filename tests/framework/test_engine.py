@@ -57,6 +57,21 @@ def test_models_are_weights_and_update() -> None:
     np.testing.assert_array_equal(server.weights, GOAL)
 
 
+def test_an_update_can_be_taken_back() -> None:
+    server = engine_server()
+    first, second = sorted(server.participation.participants(0))[:2]
+    outcome = server.receive(upload(server, first, 0.5))
+    assert outcome.norm == pytest.approx(0.5 * SIZE**0.5)
+    assert server.receive(upload(server, second, 2.0)).accepted
+    server.take_back(second)
+    with pytest.raises(ProtocolError, match=f"client {second}: found no update"):
+        server.take_back(second)
+    report = server.finish_round(server.weights)
+    assert (report.accepted, report.dropped) == (1, 1)
+    with pytest.raises(ProtocolError, match="found no update that can be taken back"):
+        exact_server().take_back(first)
+
+
 def test_sums_that_overflow_are_dropped() -> None:
     server = engine_server()
     server.weights[:] = 3e38

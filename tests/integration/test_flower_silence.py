@@ -13,6 +13,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from docofl_codec import InvalidInputError
 from docofl_codec.integrations.flower import DoCoFLStrategy, docofl_mod
+from docofl_codec.integrations.flower import nodes as nodes_module
 from tests.integration.local_grid import LocalGrid
 from tests.integration.test_flower_faults import (
     at_round,
@@ -26,8 +27,14 @@ from tests.integration.test_flower_faults import (
 
 pytestmark = pytest.mark.integration
 
-TIMEOUT = 60.0  # a test that waits so long has failed
+TIMEOUT = 240.0  # a test that waits so long has failed
 PATIENCE = 0.3
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the patience decide, not how long this machine has taken for an answer."""
+    monkeypatch.setattr(nodes_module, "SLOWER", 1)
 
 
 def run(strategy: DoCoFLStrategy, grid: LocalGrid, num_rounds: int) -> Any:
@@ -208,6 +215,20 @@ def test_bad_patience(patience: float) -> None:
         docofl(patience=patience)
 
 
+def test_slow_nodes_have_the_time_that_others_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes_module, "SLOWER", 10)
+    nodes = nodes_module.Nodes(patience=2.0)
+    node = nodes_module.Node(0, 5, None)
+    assert nodes._allowance(node, "train") == float("inf")
+    node.answered.add("train")
+    assert nodes._allowance(node, "train") == 2.0
+    nodes._longest["train"] = 30.0
+    assert nodes._allowance(node, "train") == 300.0
+    node.misses["train"] = 2
+    assert nodes._allowance(node, "train") == 1200.0
+    assert nodes._allowance(node, "evaluate") == nodes._allowance(None, "train") == float("inf")
+
+
 def test_a_late_answer_does_no_harm() -> None:
     """A node answers a round after the server has given it up, and comes back."""
     grid = federation(3)
@@ -250,3 +271,47 @@ def test_nodes_without_the_mod_are_asked_ever_more_rarely() -> None:
 def test_no_timeout_at_all() -> None:
     result = docofl().start(federation(2), initial(), 2, timeout=None)
     assert by_round(result, "accepted") == [2, 2]
+
+
+def test_a_waiting_round_does_not_ask_again_and_again() -> None:
+    """A node may start a process for each question: more of them make a slow one slower."""
+    grid = federation(1)
+    set_deaf(grid, 0, True)
+    asked = [0]
+    deliver = grid._deliver
+
+    def counting(message: Any) -> None:
+        asked[0] += 1
+        deliver(message)
+
+    setattr(grid, "_deliver", counting)  # noqa: B010
+    nodes = nodes_module.Nodes(patience=600.0)
+    nodes.refresh(grid, 0.0)
+    for _ in range(50):
+        nodes.refresh(grid, 0.0, is_new_round=False)
+    assert asked[0] == 1
+
+
+def test_answers_to_several_questions() -> None:
+    """The node answers all at once, the first well, the others with errors."""
+    grid = federation(1)
+    node = grid.by_partition(0)
+    grid.pulls_to_wait = 10**6
+    usual, calls = node.app, [0]
+
+    def once(message: Any, context: Context) -> Any:
+        calls[0] += 1
+        grid._in_flight.clear()
+        if calls[0] > 1:
+            raise RuntimeError("once is enough")
+        return usual(message, context)
+
+    node.app = once  # type: ignore[assignment]
+    nodes = nodes_module.Nodes(patience=600.0)
+    for _ in range(7):
+        grid._in_flight.clear()
+        nodes.refresh(grid, 0.0)
+    assert calls[0] == 3
+    grid.pulls_to_wait = 0
+    nodes.refresh(grid, 0.0, is_new_round=False)
+    assert nodes.there() == [0]

@@ -32,7 +32,8 @@ __all__ = ["Node", "Nodes", "report_of"]
 QUERY = f"{MessageType.QUERY}.{ANCHOR_ACTION}"
 POLL_SECONDS = (0.05, 1.0)  # at first, and at most
 SLOWER = 10  # times the longest answer so far: a node that takes more has nothing to say
-MAX_PAUSE = 64  # calls of the roll between two questions to a silent node
+MAX_PAUSE = 64  # rounds between two questions to a silent node
+MAX_QUESTIONS = 64  # whose answers are waited for
 MAX_ABSENCE = 100  # rounds after which a node is forgotten
 DIGEST_LENGTH = len(digest_of(b""))
 
@@ -106,11 +107,15 @@ class Node:
 
 @dataclass
 class _Question:
-    """Who are you? To a node that is new or silent; repeated at growing distances."""
+    """Who are you? To a node that is new or silent; repeated at growing distances.
+
+    A node may start a process for each: while a round waits, it is not put again too soon.
+    """
 
     is_new: bool
-    pause: int  # calls of the roll until it is put again
+    pause: int  # rounds until it is put again
     next_pause: int = 1
+    put_at: float = field(default_factory=time.monotonic)
     message_ids: list[str] = field(default_factory=list)
 
 
@@ -161,17 +166,26 @@ class Nodes:
 
     # --- who is there --------------------------------------------------------------------------
 
-    def refresh(self, grid: Grid, timeout: float) -> None:
-        """Find out which nodes are there; wait for new ones to introduce themselves."""
+    def refresh(self, grid: Grid, timeout: float, *, is_new_round: bool = True) -> None:
+        """Find out which nodes are there; wait for new ones to introduce themselves.
+
+        Parameters
+        ----------
+        grid
+            Where.
+        timeout : float
+            The longest time, in seconds.
+        is_new_round : bool, default True
+            Whether a round has begun since the last call, or one is waiting.
+        """
         ids = set(grid.get_node_ids())
         for node in self._nodes.values():
             node.is_connected = node.node_id in ids
         for table in (self._questions, self.complaints):
             for node_id in table.keys() - ids:
                 del table[node_id]
-        self._ask(
-            grid, sorted(ids - {node.node_id for node in self._nodes.values() if node.is_there})
-        )
+        there = {node.node_id for node in self._nodes.values() if node.is_there}
+        self._ask(grid, sorted(ids - there), is_new_round)
 
         questions = self._questions
         asked = {sent: node_id for node_id, q in questions.items() for sent in q.message_ids}
@@ -181,13 +195,14 @@ class Nodes:
         new = []
         for sent, reply in collect(grid, asked, timeout, urgent).items():
             node_id = asked[sent]
+            if node_id not in questions:  # answered already
+                continue
             report, complaint = report_of(reply)
             if complaint:
                 self.complaints[node_id] = complaint
                 questions[node_id].message_ids.remove(sent)
                 continue
-            if questions.pop(node_id, None) is None:
-                continue
+            del questions[node_id]
             self.complaints.pop(node_id, None)
             partition = report.get("partition")
             is_number = isinstance(partition, int) and not isinstance(partition, bool)
@@ -220,20 +235,30 @@ class Nodes:
         pause = min(2 ** (max(node.misses.values()) - 1) - 1, MAX_PAUSE)
         self._questions[node.node_id] = _Question(False, pause)
 
-    def _ask(self, grid: Grid, node_ids: Iterable[int]) -> None:
+    def _ask(self, grid: Grid, node_ids: Iterable[int], is_new_round: bool) -> None:
         """Put the questions that are due."""
+        now = time.monotonic()
         for node_id in node_ids:
-            question = self._questions.setdefault(node_id, _Question(True, 0))
-            if question.pause > 0:
-                question.pause -= 1
+            if node_id not in self._questions:
+                self._questions[node_id] = _Question(True, 0)
+                is_due = True
+            else:
+                question = self._questions[node_id]
+                is_due = question.pause <= 0
+                if is_new_round:
+                    question.pause -= 1
+                else:
+                    is_due = now - question.put_at >= self._patience
+            if not is_due:
                 continue
+            question = self._questions[node_id]
+            question.put_at = now
             question.pause = question.next_pause - 1
             question.next_pause = min(2 * question.next_pause, MAX_PAUSE)
-            message_id = push(
-                grid, Message(RecordDict({HEADER: header_record({})}), node_id, QUERY)
-            )
+            content = RecordDict({HEADER: header_record({})})
+            message_id = push(grid, Message(content, node_id, QUERY))
             if message_id is not None:
-                question.message_ids = [*question.message_ids[-KEPT:], message_id]
+                question.message_ids = [*question.message_ids[1 - MAX_QUESTIONS :], message_id]
 
     def _introduce(self, node_id: int, partition: int | None) -> Node:
         """Return the node of an id, or of a partition whose node is gone, or a new one."""

@@ -364,7 +364,7 @@ class DoCoFLStrategy(Strategy):
         while not nodes.there() and nodes.is_waiting and time.monotonic() < end:
             logger.info("Waiting for nodes to introduce themselves.")
             time.sleep(WAIT_SECONDS)
-            nodes.refresh(grid, self._grace)
+            nodes.refresh(grid, self._grace, is_new_round=False)
         if not nodes.there():
             complaint = next(iter(nodes.complaints.values()), "no answer")
             raise InvalidInputError(
@@ -415,7 +415,7 @@ class DoCoFLStrategy(Strategy):
             while not (clients := run.nodes.there()) and time.monotonic() < end:
                 logger.info("Waiting for nodes to connect: none of those that were there.")
                 time.sleep(WAIT_SECONDS)
-                run.nodes.refresh(run.grid, self._grace)
+                run.nodes.refresh(run.grid, self._grace, is_new_round=False)
             num_clients = self._sample_size(len(clients))
             run.plan.plan(t, clients, num_clients)
             run.plan.complete(t, clients, num_clients)
