@@ -42,15 +42,17 @@ std::string format(double value) {
   return text;
 }
 
-// Throws where values are NaN, infinite or beyond `limit`; the slow way, to say where.
-void report_bad_values(const TensorView& tensor, double limit) {
+// Throws because values are NaN, infinite or beyond `limit`; the slow way, to say where.
+[[noreturn]] void report_bad_values(const TensorView& tensor, double limit) {
   std::size_t bad = 0;
   std::size_t first = 0;
   for (std::size_t i = 0; i < tensor.size; ++i) {
     if (std::fabs(value_at(tensor, i)) < limit) continue;
     if (bad++ == 0) first = i;
   }
-  if (bad == 0) return;
+  if (bad == 0) {
+    throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
+  }
   const double value = value_at(tensor, first);
   throw Error(ErrorKind::kInvalidInput,
               "tensor: found " + std::to_string(bad) + " value(s) that are not finite" +

@@ -7,6 +7,7 @@
 #include "common/checked.h"
 #include "common/counter_rng.h"
 #include "common/source.h"
+#include "docofl/error.h"
 
 namespace docofl {
 namespace {
@@ -110,12 +111,20 @@ void Sample::compare_deviations() {
     squares += difference * difference;
   }
   deviation_variance_ = squares / static_cast<double>(kPiece);
+  // Deviations beyond float32, or of a tensor that changes, say nothing.
+  if (!std::isfinite(deviation_excess_) || !std::isfinite(deviation_variance_)) {
+    deviation_excess_ = deviation_variance_ = 0;
+  }
 }
 
 void Sample::finish() {
   if (compares_) compare_deviations();
   const std::size_t stride = std::max<std::size_t>(1, size_ / kMaxSorted);
   for (std::size_t i = 0; i < size_; i += stride) sorted_.push_back(values_[i]);
+  // All were finite when the range was taken.
+  if (!std::all_of(sorted_.begin(), sorted_.end(), [](float x) { return std::isfinite(x); })) {
+    throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
+  }
   std::sort(sorted_.begin(), sorted_.end());
 }
 

@@ -29,7 +29,8 @@ class Sample {
   // Cheapest while that part is in the cache; parts may be gathered at the same time.
   void gather(std::size_t begin, std::size_t end);
 
-  // To be called when all of the tensor has been gathered.
+  // To be called when all of the tensor has been gathered. Throws Error(kInvalidInput) for a tensor
+  // whose values are no longer finite.
   void finish();
 
   const float* values() const { return values_; }
