@@ -3,6 +3,7 @@
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif
+#include <cfenv>
 #include <cstdint>
 
 namespace docofl {
@@ -36,8 +37,12 @@ class DefaultFloatMode {
  private:
   std::uint64_t saved_;
 #else
-  DefaultFloatMode() {}
-  ~DefaultFloatMode() {}
+  // The rounding is all that the language knows.
+  DefaultFloatMode() : saved_(std::fegetround()) { std::fesetround(FE_TONEAREST); }
+  ~DefaultFloatMode() { std::fesetround(saved_); }
+
+ private:
+  int saved_;
 #endif
 };
 
