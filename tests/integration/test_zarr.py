@@ -71,7 +71,7 @@ def test_every_chunk_is_a_frame_that_keeps_its_bound(tmp_path: Path) -> None:
         assert info.step is not None
         part = (slice(32 * i, 32 * i + 32), slice(32 * j, 32 * j + 32))
         error = np.abs(np.asarray(array[part], np.float64) - x[part])
-        assert error.max() <= 0.51 * info.step + 1e-6
+        assert error.max() <= (1.01 if info.centroids else 0.51) * info.step + 1e-6
 
 
 def test_readers_need_no_import(tmp_path: Path) -> None:

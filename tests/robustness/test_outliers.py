@@ -27,7 +27,8 @@ def check_bound_and_budget(x: Floats, bits: float, budget: Budget = "bytes") -> 
         assert info.entropy <= bits + 1e-6
     x_hat = np.asarray(ecuq.decode(blob)).astype(np.float64)
     rounding = np.spacing(np.abs(x)).astype(np.float64)
-    assert (np.abs(x_hat - x) <= 0.51 * info.step + 2 * rounding).all()
+    steps = 1.01 if info.centroids else 0.51
+    assert (np.abs(x_hat - x) <= steps * info.step + 2 * rounding).all()
     return info.num_levels
 
 
