@@ -277,17 +277,19 @@ PayloadPlan search_bytes(const PlanRequest& request, const Sample& sample,
   Sample coarse_sample(sample.view(), kCoarseSampleSize, false);
   coarse_sample.gather(0, sample.size());
   coarse_sample.finish();
-  std::optional<BytesSearch> best;
+  std::vector<BytesSearch> searches;
+  std::size_t best = 0;
   std::optional<double> least, step;
   for (const Anchor& anchor : anchors_for(request, sample, range)) {
-    BytesSearch search(request, sample, coarse_sample, range, anchor);
-    const std::optional<double> error = search.rough_error(step);
-    if (error) step = search.rough_step();
-    if (best && (!error || (least && *error >= *least))) continue;
-    best.emplace(std::move(search));
+    searches.emplace_back(request, sample, coarse_sample, range, anchor);
+    const std::optional<double> error = searches.back().rough_error(step);
+    if (!error) continue;
+    step = searches.back().rough_step();
+    if (least && *error >= *least) continue;
+    best = searches.size() - 1;
     least = error;
   }
-  return best->run();
+  return searches[best].run();
 }
 
 }  // namespace docofl
