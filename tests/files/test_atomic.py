@@ -15,6 +15,7 @@ import pytest
 
 from docofl_codec import InvalidInputError, files
 from docofl_codec._files import replacing
+from tests.helpers.processes import INTERRUPTIBLE_DOCOFL
 
 
 def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_interrupt_leaves_the_old_file(tmp_path: Path) -> None:
     source, out = tmp_path / "m.npy", tmp_path / "m.docofl"
     np.save(source, np.random.default_rng(0).normal(size=(4000, 4000)).astype(np.float32))
     out.write_bytes(b"old")
-    command = [sys.executable, "-m", "docofl_codec.cli", "encode", str(source), "--bits", "9"]
+    command = [*INTERRUPTIBLE_DOCOFL, "encode", str(source), "--bits", "9"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list(tmp_path.glob("*.new")):
         time.sleep(0.002)

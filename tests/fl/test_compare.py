@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from docofl_codec.fl import RunConfig
 from docofl_codec.fl.ablate import STUDIES, ablate
 from docofl_codec.fl.compare import PAPER, compare, jobs_for
 from docofl_codec.fl.tasks import NAMES, get_task
+from tests.helpers.processes import INTERRUPTIBLE_DOCOFL
 
 BASE = RunConfig(rounds=6, eval_every=3, num_clients=12, per_round=4)
 
@@ -67,7 +67,7 @@ def test_an_error_in_a_run_ends_the_comparison(tmp_path: Path) -> None:
 def test_ctrl_c_ends_all_runs(tmp_path: Path) -> None:
     command = ["compare", "digits", "--rounds", "100000", "--codecs", "fedavg", "2,2,3", "4,4,3"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "docofl_codec.cli", *command, "--jobs", "1", "--out", str(tmp_path)],
+        [*INTERRUPTIBLE_DOCOFL, *command, "--jobs", "1", "--out", str(tmp_path)],
         start_new_session=True,
         stderr=subprocess.PIPE,
         text=True,

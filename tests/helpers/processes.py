@@ -31,6 +31,17 @@ def limit_memory(extra_bytes):
     resource.setrlimit(resource.RLIMIT_AS, (in_use + extra_bytes, in_use + extra_bytes))
 """
 
+# `docofl` as a command for Popen, and then its arguments. Where the tests run in the background,
+# Ctrl-C is ignored, and children would inherit that.
+INTERRUPTIBLE_DOCOFL = [
+    sys.executable,
+    "-c",
+    "import signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from docofl_codec.cli import main\n"
+    "sys.exit(main())",
+]
+
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return an environment in which the package under test and `tests` can be imported."""

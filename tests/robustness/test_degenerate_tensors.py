@@ -104,7 +104,8 @@ def test_denormals_of_the_best_quality(bits: float, isa: str) -> None:
     errors = []
     for quality in QUALITIES:
         x_hat = np.asarray(ecuq.decode(ecuq.encode(x, bits=bits, quality=quality)))
-        assert np.count_nonzero(x_hat) > 1000
+        # At 1 bit most values are nearest to the level at zero.
+        assert np.count_nonzero(x_hat) > (500 if bits <= 1 else 1000)
         errors.append(np.sum((x_hat.astype(np.float64) - x) ** 2))
     assert errors[1] <= errors[0]
 
