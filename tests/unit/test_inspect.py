@@ -59,6 +59,7 @@ def test_uniform_levels() -> None:
     assert info.num_levels is not None
     assert info.x_min is not None
     assert info.x_max is not None
+    assert info.step is not None
     assert info.step == pytest.approx((info.x_max - info.x_min) / info.num_levels)
     assert info.x_min <= x.min() < info.x_min + info.step
     assert info.x_max - info.step < x.max() <= info.x_max
