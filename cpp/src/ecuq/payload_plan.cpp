@@ -23,13 +23,18 @@ namespace docofl {
 namespace {
 
 // Enough that the estimate of bits is off by a few thousandths, and little beside the tensor. No
-// budget asks for no estimate, and the sample is for the code alone.
+// budget asks for no estimate, and the sample is for the code alone; to pick values costs more than
+// to take some more.
 std::size_t sample_size(std::size_t tensor_size, Budget budget) {
-  const std::size_t part = budget == Budget::kNone ? 4 : 1;
   constexpr std::size_t kLeast = 131072;
   constexpr std::size_t kMost = 262144;
-  return std::min(kMost, std::max(kLeast, tensor_size / 8)) / part;
+  const std::size_t size = std::min(kMost, std::max(kLeast, tensor_size / 8));
+  if (budget != Budget::kNone) return size;
+  return tensor_size < size / 4 + size / 8 ? tensor_size : size / 4;
 }
+
+// With more levels than that their means are as good as their centres.
+constexpr double kMaxMeanBits = 4.5;
 
 // Levels at the multiples of `step`, so that zero is one of them and tensors coded with one step
 // agree on them. Where that cannot be, as few levels as the step allows between the ends of the
@@ -93,7 +98,7 @@ PayloadPlan plan_payload(const PlanRequest& request) {
     }
     Levels levels = levels_for_step(range, options.step, tensor.dtype);
     const SymbolCode code = choose_code(sample, levels, tensor.size, threads);
-    if (options.centroids) {
+    if (options.centroids && code.entropy <= kMaxMeanBits) {
       const LevelMeans means(sample, levels, code.layout);
       if (means.pay(tensor.size)) means.displace(&levels);
     }

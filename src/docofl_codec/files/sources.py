@@ -157,7 +157,7 @@ class NpySource:
 
     def load(self, number: int) -> Memory:
         """Map the values."""
-        return memory_of(self.specs[number].name, self._map())
+        return memory_of(self.specs[number], self._map())
 
 
 class NpzSource:
@@ -210,7 +210,7 @@ class NpzSource:
             archive.open(self._members[number]) as file,
         ):
             array = np.lib.format.read_array(file, allow_pickle=False)
-        return memory_of(spec.name, array)
+        return memory_of(spec, array)
 
 
 @contextlib.contextmanager

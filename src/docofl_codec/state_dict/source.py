@@ -56,7 +56,7 @@ class MappingSource:
 
     def load(self, number: int) -> Memory:
         """Return the values of a tensor."""
-        return memory_of(self.specs[number].name, self._tensors[number])
+        return memory_of(self.specs[number], self._tensors[number])
 
 
 def _place(tensor: Any) -> tuple[Any, ...]:

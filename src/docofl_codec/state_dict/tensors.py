@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ _DTYPES: dict[str, tuple[int, str]] = {
     "float8_e4m3fn": (27, "uint8"),
     "float8_e5m2": (28, "uint8"),
 }
+_STORED = {name: np.dtype(stored) for name, (_, stored) in _DTYPES.items()}
 DTYPE_IDS = {name: number for name, (number, _) in _DTYPES.items()}
 DTYPES = {number: name for name, number in DTYPE_IDS.items()}
 CODED_DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -58,7 +59,7 @@ EXOTIC = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # NumPy has them through 
 
 def stored_dtype(dtype: str) -> np.dtype[Any]:
     """Return NumPy's dtype for the memory of a dtype."""
-    return np.dtype(_DTYPES[dtype][1])
+    return _STORED[dtype]
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,12 @@ class TensorSpec:
     shape: tuple[int, ...]
     alias_of: str | None = None
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of coordinates."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def num_bytes(self) -> int:
         """Size of its values."""
         return self.size * stored_dtype(self.dtype).itemsize
@@ -115,18 +116,19 @@ def _torch_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _describe(name: object, value: Any) -> tuple[str, tuple[int, ...], bool]:
-    """Return dtype and shape of a tensor, and whether it is torch's."""
+def spec_of(name: str, tensor: Tensor) -> TensorSpec:
+    """Describe a NumPy or torch tensor; refuse what cannot be stored."""
+    value: Any = tensor
     torch = imported_torch()
     if torch is not None and isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
             raise TypeError(f"tensor {name!r}: expected a dense torch tensor with values")
         found = _torch_name(value.dtype)
-        shape, is_torch = tuple(value.shape), True
+        shape = tuple(value.shape)
     elif isinstance(value, (np.ndarray, np.generic)):
         if isinstance(value, np.ma.MaskedArray):
             raise TypeError(f"tensor {name!r}: found a masked array, expected a plain one")
-        found, shape, is_torch = _numpy_name(value.dtype), value.shape, False
+        found, shape = _numpy_name(value.dtype), value.shape
     else:
         kind = type(value)
         raise TypeError(
@@ -139,24 +141,22 @@ def _describe(name: object, value: Any) -> tuple[str, tuple[int, ...], bool]:
         raise InvalidInputError(
             f"tensor {name!r}: found {len(shape)} dimensions, expected at most 32"
         )
-    return found, shape, is_torch
+    return TensorSpec(name, found, shape)
 
 
-def spec_of(name: str, tensor: Tensor, alias_of: str | None = None) -> TensorSpec:
-    """Describe a NumPy or torch tensor; refuse what cannot be stored."""
-    dtype, shape, _ = _describe(name, tensor)
-    return TensorSpec(name, dtype, shape, alias_of)
-
-
-def memory_of(name: str, tensor: Tensor) -> Memory:
-    """Return the values of a tensor, copied only where they have to be."""
-    dtype, _, is_torch = _describe(name, tensor)
-    if is_torch:
-        torch = imported_torch()
+def memory_of(spec: TensorSpec, tensor: Tensor) -> Memory:
+    """Return the values of a tensor that `spec_of` described, copied only where they have to be."""
+    dtype = spec.dtype
+    torch = imported_torch()
+    if torch is not None and isinstance(tensor, torch.Tensor):
         plain: Any = tensor
         plain = plain.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         return Memory(dtype, plain.view(torch.uint8).numpy().view(stored_dtype(dtype)))
     array = np.asarray(tensor)
+    if _numpy_name(array.dtype) != dtype:
+        raise InvalidInputError(
+            f"tensor {spec.name!r}: found {array.dtype}, expected {dtype}: changed while it was read"
+        )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if not array.flags.aligned:
