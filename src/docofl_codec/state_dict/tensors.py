@@ -155,7 +155,7 @@ def memory_of(spec: TensorSpec, tensor: Tensor) -> Memory:
     array = np.asarray(tensor)
     if _numpy_name(array.dtype) != dtype:
         raise InvalidInputError(
-            f"tensor {spec.name!r}: found {array.dtype}, expected {dtype}: changed while it was read"
+            f"tensor {spec.name!r}: found {array.dtype}, expected {dtype}: it changed meanwhile"
         )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
