@@ -14,9 +14,16 @@ using namespace binding;
 
 namespace {
 
+docofl::Coder coder_of(int number) {
+  constexpr docofl::Coder kCoders[] = {docofl::Coder::kHuffman, docofl::Coder::kRans,
+                                       docofl::Coder::kEither};
+  if (number < 0 || number >= 3) throw py::value_error("coder: expected 0, 1 or 2");
+  return kCoders[number];
+}
+
 py::bytes ecuq_encode(const py::handle& data, int dtype, const Shape& shape, int flags, double bits,
                       double tolerance, bool entropy_budget, int threads, double step, bool best,
-                      bool centroids) {
+                      bool centroids, int coder) {
   const Buffer buffer(data, PyBUF_SIMPLE);
   const docofl::FrameHeader header = make_header(docofl::CodecId::kEcuq, dtype, shape, flags);
   const docofl::TensorView tensor = tensor_view(buffer, header);
@@ -27,6 +34,7 @@ py::bytes ecuq_encode(const py::handle& data, int dtype, const Shape& shape, int
   if (step != 0) options.budget = docofl::Budget::kNone;
   options.step = step;
   options.centroids = centroids;
+  options.coder = coder_of(coder);
   options.quality = best ? docofl::Quality::kBest : docofl::Quality::kFast;
   options.threads = threads;
   // With a bound on the size the frame is made in one pass, in memory that is cut to size later.
@@ -75,7 +83,7 @@ void register_codec(py::module_& module) {
   module.def("ecuq_encode", &ecuq_encode, py::arg("data"), py::arg("dtype"), py::arg("shape"),
              py::arg("flags"), py::arg("bits"), py::arg("tolerance"), py::arg("entropy_budget"),
              py::arg("threads"), py::arg("step") = 0.0, py::arg("best") = false,
-             py::arg("centroids") = true);
+             py::arg("centroids") = true, py::arg("coder") = 0);
   module.def("identity_encode", &identity_encode, py::arg("data"), py::arg("dtype"),
              py::arg("shape"), py::arg("flags"), py::arg("threads"));
   py::class_<FrameHandle>(module, "Frame")

@@ -37,6 +37,11 @@ inline double take_between(FuzzInput* input, double low, double high) {
   return low + (high - low) * input->take<std::uint16_t>() / 65535;
 }
 
+// One that goes with any budget, mostly the usual one.
+inline Coder coder_of(std::uint8_t choices) {
+  return choices % 4 == 3 ? Coder::kEither : Coder::kHuffman;
+}
+
 inline EcuqOptions take_ecuq_options(FuzzInput* input, const EncodeInput& with) {
   EcuqOptions options;
   options.bits = take_between(input, 0.01, with.choice(3) ? 32 : 4);
@@ -45,6 +50,7 @@ inline EcuqOptions take_ecuq_options(FuzzInput* input, const EncodeInput& with) 
   if (with.choice(1)) options.budget = with.choice(2) ? Budget::kEntropy : Budget::kNone;
   if (options.budget == Budget::kNone) options.step = static_cast<double>(input->take<float>());
   options.centroids = with.choice(4) || options.budget == Budget::kBytes;
+  options.coder = coder_of(with.extent);
   options.threads = 1;
   return options;
 }

@@ -156,6 +156,12 @@ DOCOFL_TEST(encoding_with_ecuq_best) {
              with_quality(Quality::kBest, 2));
 }
 
+DOCOFL_TEST(encoding_with_ecuq_and_either_coder) {
+  EcuqOptions options = with_quality(Quality::kFast, 2);
+  options.coder = Coder::kEither;
+  check_ecuq(test::Tensor(test::normal_values(1500), DType::kFloat32), options);
+}
+
 DOCOFL_TEST(encoding_with_the_entropy_rule) {
   EcuqOptions options = with_quality(Quality::kFast, 3);
   options.budget = Budget::kEntropy;

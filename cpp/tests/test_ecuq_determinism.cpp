@@ -54,7 +54,7 @@ DOCOFL_TEST(entropy_rule) {
   }
 }
 
-DOCOFL_TEST(best_quality) {
+DOCOFL_TEST(best_quality_and_rans) {
   for (const test::Distribution& distribution : test::distributions()) {
     const std::string name = distribution.name;
     if (name != "normal" && name != "layered") continue;
@@ -62,7 +62,11 @@ DOCOFL_TEST(best_quality) {
     EcuqOptions options;
     options.bits = name == "normal" ? 0.4 : 3.0;
     options.quality = Quality::kBest;
-    check_determinism(test::Tensor(distribution.make(140000), DType::kFloat32), options);
+    const test::Tensor tensor(distribution.make(140000), DType::kFloat32);
+    check_determinism(tensor, options);
+    options.quality = Quality::kFast;
+    options.coder = Coder::kRans;
+    check_determinism(tensor, options);
   }
 }
 

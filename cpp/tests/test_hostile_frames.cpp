@@ -43,14 +43,17 @@ void add_eden_frames(std::vector<test::Bytes>* all) {
 // Frames of version 2: of one symbol a coordinate and of pairs, with outliers.
 void add_best_frames(std::vector<test::Bytes>* all) {
   EcuqOptions options;
-  options.quality = Quality::kBest;
   options.threads = 1;
-  for (const double bits : {0.4, 3.0}) {
-    options.bits = bits;
-    std::vector<float> values = test::normal_values(1100);
-    all->push_back(test::encode(test::Tensor(values, DType::kFloat32), options));
-    values[500] = 1e30f;
-    all->push_back(test::encode(test::Tensor(values, DType::kFloat32), options));
+  options.coder = Coder::kRans;
+  for (const Quality quality : {Quality::kBest, Quality::kFast}) {
+    options.quality = quality;
+    for (const double bits : {0.4, 3.0}) {
+      options.bits = bits;
+      std::vector<float> values = test::normal_values(1100);
+      all->push_back(test::encode(test::Tensor(values, DType::kFloat32), options));
+      values[500] = 1e30f;
+      all->push_back(test::encode(test::Tensor(values, DType::kFloat32), options));
+    }
   }
 }
 

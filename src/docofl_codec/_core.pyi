@@ -51,6 +51,7 @@ def ecuq_encode(
     step: float = 0.0,
     best: bool = False,
     centroids: bool = True,
+    coder: int = 0,
 ) -> bytes: ...
 def eden_encode(
     data: Any,

@@ -65,6 +65,7 @@ class Ecuq(_FrozenCodec):
     budget: ecuq.Budget = "bytes"
     tolerance: float = ecuq.DEFAULT_TOLERANCE
     quality: ecuq.Quality = "fast"
+    coder: ecuq.Coder | None = None
     threads: int | None = None
 
     def encode(self, tensor: Tensor, *, seed: int | None = None) -> bytes:  # noqa: ARG002
@@ -75,6 +76,7 @@ class Ecuq(_FrozenCodec):
             budget=self.budget,
             tolerance=self.tolerance,
             quality=self.quality,
+            coder=self.coder,
             threads=self.threads,
         )
 
@@ -176,11 +178,17 @@ def codec_from_config(config: Mapping[str, Any]) -> Codec:
     return codec
 
 
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "ecuq-best": {"codec": "ecuq", "quality": "best"},
+    "ecuq-rans": {"codec": "ecuq", "coder": "rans"},
+}
+
+
 def make_codec(spelling: str) -> Codec:
     """Build a codec from its short spelling, ``name`` or ``name:bits``.
 
     What follows the colon is the fraction of coordinates that are kept for ``topk`` and ``randk``.
-    ``ecuq-best`` is ECUQ with ``quality="best"``.
+    ``ecuq-best`` is ECUQ with ``quality="best"``, ``ecuq-rans`` with ``coder="rans"``.
 
     Examples
     --------
@@ -190,8 +198,8 @@ def make_codec(spelling: str) -> Codec:
     """
     name, separator, value = spelling.partition(":")
     config: dict[str, Any] = {"codec": name}
-    if name == "ecuq-best":
-        config = {"codec": "ecuq", "quality": "best"}
+    if name in _VARIANTS:
+        config = _VARIANTS[name]
     if not separator:
         return codec_from_config(config)
     try:

@@ -20,6 +20,8 @@ CODECS: dict[str, Codec] = {
     "identity": Identity(),
     **{f"ecuq-{bits}": Ecuq(bits=bits) for bits in (0.3, 1, 2, 4, 8, 16)},
     **{f"ecuq-entropy-{bits}": Ecuq(bits=bits, budget="entropy") for bits in (1.5, 4)},
+    **{f"ecuq-rans-{bits}": Ecuq(bits=bits, coder="rans") for bits in (0.3, 2)},
+    "ecuq-auto": Ecuq(bits=3, coder="auto"),
     **{f"ecuq-best-{bits}": Ecuq(bits=bits, quality="best") for bits in (0.3, 1, 2, 4, 8)},
     **{f"eden-{bits}": Eden(bits=bits) for bits in (0.5, 1, 2.5, 4, 8)},
     **{f"eden-coded-{bits}": Eden(bits=bits, entropy_coded=True) for bits in (2, 4)},

@@ -1,4 +1,4 @@
-"""The inputs of the golden frames of version 2: ECUQ with rANS and dependent quantization."""
+"""The inputs of the golden frames of version 2: ECUQ with rANS, most with dependent quantization."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from docofl_codec import Ecuq
 from tests.golden.cases import Array, Case, bell, heavy, with_outliers
 
 BEST = {"codec": "ecuq", "coder": "rans", "dependent": True}
+SCALAR = {**BEST, "dependent": False}
 
 
 def _layers() -> Array:
@@ -57,5 +58,23 @@ BEST_CASES: dict[str, Case] = {
         lambda: bell(2000, 10).astype(ml_dtypes.bfloat16),
         Ecuq(bits=2, quality="best"),
         {**BEST, "dtype": "bfloat16"},
+    ),
+    "scalar-pairs": Case(
+        lambda: bell(60_001, 11), Ecuq(bits=0.3, coder="rans"), {**SCALAR, "tuple_size": 2}
+    ),
+    "scalar-single": Case(
+        lambda: bell(5000, 12),
+        Ecuq(bits=3, coder="rans"),
+        {**SCALAR, "tuple_size": 1, "centroids": False},
+    ),
+    "scalar-skewed": Case(lambda: _skewed(6000), Ecuq(bits=2, coder="rans"), SCALAR),
+    "scalar-outliers": Case(
+        lambda: with_outliers(6000, 13), Ecuq(bits=2, coder="rans"), {**SCALAR, "num_outliers": 6}
+    ),
+    "scalar-tables": Case(_layers, Ecuq(bits=1, coder="rans"), {**SCALAR, "num_tables": 2}),
+    "scalar-float16": Case(
+        lambda: bell(2000, 14).astype(np.float16),
+        Ecuq(bits=2, coder="rans"),
+        {**SCALAR, "dtype": "float16"},
     ),
 }

@@ -65,14 +65,15 @@ def test_encoder_writes_the_golden_frames(name: str, isa: str) -> None:
         assert case.encode(dataclasses.replace(case.codec, threads=threads)) == frame(name)
 
 
+@pytest.mark.parametrize("options", [{"quality": "best"}, {"coder": "rans"}], ids=str)
 @pytest.mark.parametrize("bits", [0.5, 2, 4])
-def test_large_tensors(bits: float, isa: str) -> None:
+def test_large_tensors(bits: float, options: dict[str, Any], isa: str) -> None:
     """A sample, several blocks and tables, threads that share them out, all instruction sets."""
     for x in (bell(300_000, 1), heavy(300_000, 2), with_outliers(300_000, 3)):
         _core.set_isa("baseline")
-        baseline = ecuq.encode(x, bits=bits, quality="best", threads=2)
+        baseline = ecuq.encode(x, bits=bits, threads=2, **options)
         values = np.asarray(ecuq.decode(baseline)).tobytes()
         _core.set_isa(isa)
         for threads in (1, 3, 8):
-            assert ecuq.encode(x, bits=bits, quality="best", threads=threads) == baseline
+            assert ecuq.encode(x, bits=bits, threads=threads, **options) == baseline
             assert np.asarray(ecuq.decode(baseline, threads=threads)).tobytes() == values

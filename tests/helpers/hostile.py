@@ -124,6 +124,8 @@ SMALL_FRAMES: dict[str, bytes] = {
     "four streams": _with_four_streams(),
     "best": ecuq.encode(normal(1030), bits=0.4, quality="best"),
     "best with outliers": ecuq.encode(_skewed(1100), bits=0.6, quality="best"),
+    "rans coder": ecuq.encode(normal(1030), bits=0.4, coder="rans"),
+    "rans coder with outliers": ecuq.encode(_skewed(1100), bits=3, coder="rans"),
     "best float16": ecuq.encode(normal(1024).astype(np.float16), bits=0.5, quality="best"),
     "rans": RansPayload(mode=3).frame(),
     "rans pairs": _with_rans_pairs(),

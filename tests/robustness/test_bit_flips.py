@@ -64,6 +64,7 @@ def test_random_damage_to_large_frames(isa: str) -> None:
         (Ecuq(bits=4), 5000),
         (Ecuq(bits=12), 5000),
         (Ecuq(bits=1, quality="best"), 140_000),
+        (Ecuq(bits=1, coder="rans"), 140_000),
         (Ecuq(bits=3, quality="best"), 70_000),
         (Ecuq(bits=2, quality="best"), 5000),
         (Eden(bits=0.3), 70_001),

@@ -19,6 +19,7 @@ for encode in (
     lambda x: ecuq.encode(x, bits=3),
     lambda x: ecuq.encode(x, bits=11),
     lambda x: ecuq.encode(x, bits=2, quality="best"),
+    lambda x: ecuq.encode(x, bits=2, coder="auto"),
     lambda x: ecuq.encode(np.sign(x), bits=3),
     lambda x: eden.encode(x, bits=1.5, seed=1),
     lambda x: eden.encode(x, bits=3, seed=1, entropy_coded=True),

@@ -13,6 +13,7 @@ CODECS: list[Codec] = [
     *(Ecuq(bits=bits) for bits in (0.05, 0.5, 1, 2, 4, 8, 16, 32)),
     Ecuq(bits=2, budget="entropy"),
     *(Ecuq(bits=bits, quality="best") for bits in (0.05, 0.5, 2, 8)),
+    *(Ecuq(bits=bits, coder="rans") for bits in (0.05, 0.5, 2, 8)),
     Identity(),
 ]
 FLOAT32 = np.finfo(np.float32)

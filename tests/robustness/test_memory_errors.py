@@ -22,6 +22,7 @@ x[::3] = np.linspace(-1, 1, x[::3].size)
 frames = {name: encode(x[: size // 4]) for name, encode in {
     "fast": lambda x: ecuq.encode(x, bits=6, threads=1),
     "best": lambda x: ecuq.encode(x, bits=1, quality="best", threads=1),
+    "rans": lambda x: ecuq.encode(x, bits=1, coder="rans", threads=1),
     "eden": lambda x: eden.encode(x, bits=4, seed=1, threads=1),
     "coded": lambda x: eden.encode(x, bits=2, seed=1, entropy_coded=True, threads=1),
 }.items()}

@@ -24,6 +24,7 @@ CODECS: list[Codec] = [
     Ecuq(bits=2),
     Ecuq(bits=2, budget="entropy"),
     Ecuq(bits=2, quality="best"),
+    Ecuq(bits=2, coder="rans"),
     Eden(bits=0.5),
     Eden(bits=2),
     Eden(bits=2, entropy_coded=True),

@@ -30,6 +30,7 @@ CODECS: list[Codec] = [
     Ecuq(bits=6, budget="entropy"),
     Ecuq(bits=4, threads=2),
     Ecuq(bits=1.5, quality="best"),
+    Ecuq(bits=1.5, coder="rans"),
     Ecuq(bits=3, quality="best", threads=2),
     Identity(),
     Eden(bits=1.5),

@@ -21,11 +21,18 @@ enum class Quality {
   kBest,  // dependent quantization: less error for the same bytes, a slower encoder
 };
 
+enum class Coder {
+  kHuffman,  // quicker
+  kRans,     // smaller, with code tables for parts of a tensor; Huffman where it has no room
+  kEither,   // tries both
+};
+
 struct EcuqOptions {
   double bits = 2.0;
   double tolerance = 0.01;  // how far below the budget, in bits a coordinate, a search may stop
   Budget budget = Budget::kBytes;
   Quality quality = Quality::kFast;
+  Coder coder = Coder::kHuffman;  // of Quality::kFast; dependent quantization always has rANS
   // Not for Budget::kEntropy: levels at the means of their values, where that pays; values are then
   // within a step instead of half a step.
   bool centroids = true;

@@ -44,6 +44,10 @@ void check_options(const EcuqOptions& options) {
         ErrorKind::kInvalidInput,
         "quality: found 'best' with the entropy budget, expected the bytes budget or a step");
   }
+  if (options.budget == Budget::kEntropy && options.coder == Coder::kRans) {
+    throw Error(ErrorKind::kInvalidInput,
+                "coder: found 'rans' with the entropy budget, expected the bytes budget or a step");
+  }
   if (!(options.bits >= kMinBits && options.bits <= kMaxBits)) {
     throw Error(ErrorKind::kInvalidInput, "bits: found " + std::to_string(options.bits) +
                                               ", expected a number from 0.01 to 32");

@@ -13,6 +13,8 @@ namespace {
 constexpr int kRounds = 4;
 constexpr double kChoiceBits = 4;
 constexpr std::size_t kMinSegmentsPerTable = 4;
+// The part of the bits that twice the tables have to save: a decoder's cache holds few.
+constexpr double kMinSaving = 1.0 / 1024;
 
 using Bits = std::array<float, kMaxAlphabet>;
 
@@ -145,7 +147,8 @@ LocalTables choose_tables(const std::vector<SegmentCounts>& segments, std::size_
        num_tables <= kMaxRansTables && num_tables * kMinSegmentsPerTable <= segments.size();
        num_tables *= 2) {
     LocalTables next = grouping.group(num_tables);
-    if (next.symbol_bits + next.table_bits >= best.symbol_bits + best.table_bits) break;
+    const double most = (best.symbol_bits + best.table_bits) * (1 - kMinSaving);
+    if (next.symbol_bits + next.table_bits > most) break;
     best = std::move(next);
   }
   return best;

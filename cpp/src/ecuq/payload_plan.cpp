@@ -11,11 +11,11 @@
 #include "common/source.h"
 #include "docofl/error.h"
 #include "ecuq/bytes_search.h"
-#include "ecuq/dependent_search.h"
 #include "ecuq/entropy_search.h"
 #include "ecuq/explicit_levels.h"
 #include "ecuq/level_grid.h"
 #include "ecuq/level_means.h"
+#include "ecuq/rans_search.h"
 #include "ecuq/sample.h"
 #include "ecuq/symbol_code.h"
 
@@ -54,9 +54,38 @@ Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
   return uniform_levels(range.x_min, range.x_max, static_cast<std::int32_t>(num_levels));
 }
 
-PayloadPlan finished_plan(std::vector<std::uint8_t> payload) {
+PayloadPlan finished_plan(RansPlan rans) {
   PayloadPlan plan;
-  plan.finished = std::move(payload);
+  plan.finished = std::move(rans.payload);
+  plan.mean_squared_error = rans.mean_squared_error;
+  return plan;
+}
+
+// With rANS where the request wants it, or may have it, and there is room.
+std::optional<PayloadPlan> plan_rans(const PlanRequest& request, const ValueRange& range) {
+  const bool dependent = request.options.quality == Quality::kBest;
+  if (!dependent && request.options.coder == Coder::kHuffman) return std::nullopt;
+  std::optional<RansPlan> rans = search_rans(request, range, dependent);
+  if (!rans) return std::nullopt;
+  return finished_plan(std::move(*rans));
+}
+
+// No budget: the levels are given.
+PayloadPlan plan_for_step(const PlanRequest& request, const Sample& sample,
+                          const ValueRange& range) {
+  const EcuqOptions& options = request.options;
+  const std::size_t size = request.tensor.size;
+  std::optional<PayloadPlan> rans = plan_rans(request, range);
+  const bool compares = options.quality == Quality::kFast && options.coder == Coder::kEither;
+  if (rans && !compares) return *std::move(rans);
+  Levels levels = levels_for_step(range, options.step, request.tensor.dtype);
+  const SymbolCode code = choose_code(sample, levels, size, options.threads);
+  if (options.centroids && code.entropy <= kMaxMeanBits) {
+    const LevelMeans means(sample, levels, code.layout);
+    if (means.pay(size)) means.displace(&levels);
+  }
+  PayloadPlan plan = make_plan(request, levels, code);
+  if (rans && payload_size(*rans, size) < payload_size(plan, size)) return *std::move(rans);
   return plan;
 }
 
@@ -91,19 +120,8 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   }
   sample.finish();
 
-  // 2. No budget: the levels are given.
-  if (options.budget == Budget::kNone) {
-    if (options.quality == Quality::kBest) {
-      if (auto plan = search_dependent(request)) return finished_plan(std::move(plan->payload));
-    }
-    Levels levels = levels_for_step(range, options.step, tensor.dtype);
-    const SymbolCode code = choose_code(sample, levels, tensor.size, threads);
-    if (options.centroids && code.entropy <= kMaxMeanBits) {
-      const LevelMeans means(sample, levels, code.layout);
-      if (means.pay(tensor.size)) means.displace(&levels);
-    }
-    return make_plan(request, levels, code);
-  }
+  // 2. No budget.
+  if (options.budget == Budget::kNone) return plan_for_step(request, sample, range);
 
   // 3. The paper's rule. Levels without end mean that the different values themselves fit the
   // budget, unless some are closer than any grid tells apart.
@@ -133,16 +151,14 @@ PayloadPlan plan_payload(const PlanRequest& request) {
     const double charged_bits = 8.0 * static_cast<double>(charged_bytes(plan, tensor.size));
     if (charged_bits <= options.bits * static_cast<double>(tensor.size)) return plan;
   }
-  if (options.quality == Quality::kBest) {
-    if (auto best = search_dependent(request)) {
-      // 128 levels may be too few for many bits, and a model of levels may miss what they share
-      // with their neighbours: then a plain grid is better.
-      PayloadPlan fast = search_bytes(request, sample, range);
-      if (fast.mean_squared_error < best->mean_squared_error) return fast;
-      return finished_plan(std::move(best->payload));
-    }
-  }
-  return search_bytes(request, sample, range);
+  std::optional<PayloadPlan> rans = plan_rans(request, range);
+  const bool wants_rans = options.quality == Quality::kFast && options.coder == Coder::kRans;
+  if (rans && wants_rans) return *std::move(rans);
+  PayloadPlan plan = search_bytes(request, sample, range);
+  // 128 levels may be too few for many bits, and a model of levels may miss what they share with
+  // their neighbours: then a plain grid is better.
+  if (rans && rans->mean_squared_error <= plan.mean_squared_error) return *std::move(rans);
+  return plan;
 }
 
 }  // namespace docofl

@@ -10,15 +10,17 @@
 
 namespace docofl {
 
-// What an encoder knows about the levels of a dependent quantizer while it looks for the best ones:
-// their places, in steps from the origin, and what each costs, in bits, in a segment of each kind.
+// What an encoder knows about levels while it looks for the best ones: their places, in steps from
+// the origin, and what each costs, in bits, in a segment of each kind.
 struct TrellisModel {
+  bool dependent = true;  // two quantizers, by a state machine; otherwise the first one alone
   float origin = 0;
   float step = 1;
   bool mirrored = false;
   float rate_weight = 0.25f;  // what a bit is worth, in squares of the step
   std::int32_t base = 0;
   unsigned num_coded = 2;
+  std::uint8_t placeholder = 0;  // the coded level of outliers, where levels are not dependent
   std::array<float, kMaxDependentLevels> places[2] = {};
   std::vector<std::array<float, kMaxDependentLevels>> bits;  // one list a table
 
