@@ -1,4 +1,4 @@
-"""The table of errors at equal bytes: ECUQ, fast and best, beside the paper's and other codecs.
+"""The table of errors at equal bytes: ECUQ in three ways, beside the paper's and other codecs.
 
 Run it from the root of the repository: ``python -m benchmarks.quality --help``. For every data set
 and budget the paper's ECUQ takes as many levels as its Huffman code can afford; ours get the bytes
@@ -34,7 +34,12 @@ BITS = (1.0, 1.5, 2.0, 3.0, 4.0)
 MAX_LEVELS = 1 << 24
 SAMPLE = 1 << 20  # values on which the paper's number of levels is searched
 SPEED_REPEATS = 3
-QUALITIES: tuple[ecuq.Quality, ...] = ("fast", "best")
+# Ways of ours, by name.
+WAYS: dict[str, dict[str, Any]] = {
+    "fast": {},
+    "auto": {"coder": "auto"},
+    "best": {"quality": "best"},
+}
 
 
 def data_set(name: str) -> Floats:
@@ -168,21 +173,23 @@ PEERS: dict[str, tuple[str, Callable[[Floats, float], Coded]]] = {
 # --- ours -----------------------------------------------------------------------------------------
 
 
-def ours(x: Floats, bits: float, quality: ecuq.Quality) -> Coded:
+def ours(x: Floats, bits: float, way: str) -> Coded:
     """Code with a budget."""
-    blob = ecuq.encode(x, bits=bits, quality=quality)
+    blob = ecuq.encode(x, bits=bits, **WAYS[way])
     return Coded(8 * len(blob) / x.size, nmse(x, np.asarray(ecuq.decode(blob))))
 
 
 def speeds(x: Floats, bits: float) -> dict[str, float]:
     """Return millions of coordinates a second on one thread, by call."""
-    blobs = {q: ecuq.encode(x, bits=bits, quality=q) for q in QUALITIES}
+    blobs = {way: ecuq.encode(x, bits=bits, **options) for way, options in WAYS.items()}
     out = np.empty_like(x)
     calls: dict[str, Any] = {
-        f"encode {q}": partial(ecuq.encode, x, bits=bits, quality=q, threads=1) for q in QUALITIES
+        f"encode {way}": partial(ecuq.encode, x, bits=bits, threads=1, **options)
+        for way, options in WAYS.items()
     }
     calls |= {
-        f"decode {q}": partial(ecuq.decode, blob, out=out, threads=1) for q, blob in blobs.items()
+        f"decode {way}": partial(ecuq.decode, blob, out=out, threads=1)
+        for way, blob in blobs.items()
     }
     found = interleaved_min(calls, SPEED_REPEATS)
     return {name: x.size / seconds / 1e6 for name, seconds in found.items()}
@@ -192,16 +199,17 @@ def compare(name: str, x: Floats, bits: float) -> list[str]:
     """Return the cells of a row."""
     progress(f"{name}, {bits:g} bits")
     base = paper(x, bits)
-    fast, best = (ours(x, base.real_bits, q) for q in QUALITIES)
+    fast, auto, best = (ours(x, base.real_bits, way) for way in WAYS)
     speed = speeds(x, base.real_bits)
     cells = [
         name,
         f"{base.real_bits:.3f}",
         f"{base.nmse:.3g}",
         f"{fast.nmse / base.nmse:.3f}",
+        f"{auto.nmse / base.nmse:.3f}",
         f"{best.nmse / base.nmse:.3f}",
         f"{10 * np.log10(best.nmse * 4**best.real_bits):.2f}" if name == "normal" else "",
-        *(f"{speed[key]:.0f}" for key in sorted(speed)),
+        *(f"{value:.0f}" for value in speed.values()),
     ]
     for package, code in PEERS.values():
         if importlib.util.find_spec(package) is None:
@@ -234,9 +242,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "bits",
         "paper's NMSE",
         "fast / paper",
+        "fast, auto / paper",
         "best / paper",
         "best, dB from Shannon",
-        *("decode best", "decode fast", "encode best", "encode fast"),
+        *(f"{call} {way}" for call in ("encode", "decode") for way in WAYS),
         *(f"best / {name}" for name in PEERS),
     ]
     title = "Squared error at equal bytes; millions of coordinates a second on one thread"

@@ -153,6 +153,7 @@ struct Recipe {
   Quality quality = Quality::kFast;
   int eden_seed = -1;
   bool entropy_coded = false;
+  Coder coder = Coder::kHuffman;
 };
 
 test::Bytes encode_recipe(const Recipe& recipe, const test::Tensor& tensor, int threads) {
@@ -167,6 +168,7 @@ test::Bytes encode_recipe(const Recipe& recipe, const test::Tensor& tensor, int 
   EcuqOptions options;
   options.bits = recipe.bits;
   options.quality = recipe.quality;
+  options.coder = recipe.coder;
   options.threads = threads;
   return test::encode(tensor, options);
 }
@@ -201,6 +203,8 @@ DOCOFL_TEST(encoders_write_the_golden_frames) {
       {"v2", "many-lanes", bell(70001, 6), f32, 0.3, Quality::kBest},
       {"v2", "two-blocks", bell(131072 + 17, 7), f32, 0.2, Quality::kBest},
       {"v2", "float16", bell(2000, 9), DType::kFloat16, 2, Quality::kBest},
+      {"v2", "scalar-pairs", bell(60001, 11), f32, 0.3, Quality::kFast, -1, false, Coder::kRans},
+      {"v2", "scalar-single", bell(5000, 12), f32, 3, Quality::kFast, -1, false, Coder::kRans},
   };
   for (const Recipe& recipe : recipes) {
     const test::Note name(recipe.version, "/", recipe.name);
