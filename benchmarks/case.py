@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from docofl_codec import ecuq, inspect, reference
+from docofl_codec import ecuq, inspect
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
@@ -52,15 +52,15 @@ class Case:
         return 8 * len(self.blob) / self.values.size
 
     @cached_property
-    def value_range(self) -> tuple[float, float]:
-        """Least and largest value."""
-        return float(self.values.min()), float(self.values.max())
+    def restored(self) -> Floats:
+        """What the frame decodes to."""
+        return np.asarray(ecuq.decode(self.blob))
 
     @cached_property
     def indices(self) -> Indices:
-        """The level of each value, by the reference quantizer."""
-        indices: Indices = reference.quantize(self.values, self.num_levels, *self.value_range)
-        return indices
+        """The level of each value, numbered among those that occur: what a coder is given."""
+        _, ranks = np.unique(self.restored, return_inverse=True)
+        return ranks.astype(np.int64)
 
     @cached_property
     def symbols(self) -> Bytes:
@@ -68,16 +68,14 @@ class Case:
         return index_bytes(self.indices)
 
     @cached_property
-    def occupied(self) -> tuple[npt.NDArray[np.int32], Floats]:
-        """Each index's rank among the occupied levels, and the share of values at these levels."""
-        _, ranks, counts = np.unique(self.indices, return_inverse=True, return_counts=True)
-        return ranks.astype(np.int32), (counts / self.indices.size).astype(np.float32)
+    def shares(self) -> Floats:
+        """The share of values at each of these levels."""
+        return (np.bincount(self.indices) / self.indices.size).astype(np.float32)
 
     @cached_property
     def quantization_nmse(self) -> float:
-        """NMSE of any lossless coder of ``indices`` that puts each level at its bin's centre."""
-        centres = reference.reconstruct(self.indices, self.num_levels, *self.value_range)
-        return nmse(self.values, centres)
+        """NMSE of any lossless coder of ``indices``."""
+        return nmse(self.values, self.restored)
 
 
 def index_bytes(indices: Indices) -> Bytes:

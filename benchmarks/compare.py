@@ -263,7 +263,7 @@ def _measured(
     note = ""
     if key == HUFF0:
         note = "indices only, a table for each 128 KiB"
-        note += ", clipped to 256 levels" if case.num_levels > 256 else ""
+        note += ", clipped to 256 levels" if case.shares.size > 256 else ""
     return Measurement(
         real_bits=real_bits,
         nmse=error,

@@ -162,7 +162,7 @@ def _zstd(level: int) -> Callable[[Case, int], Measurement]:
 
 def _constriction_ans(case: Case, repeats: int) -> Measurement:
     constriction = importlib.import_module("constriction")
-    symbols, probabilities = case.occupied
+    symbols, probabilities = case.indices.astype(np.int32), case.shares
     model = constriction.stream.model.Categorical(probabilities, perfect=False)
     coder = constriction.stream.stack.AnsCoder
 
@@ -186,7 +186,7 @@ def _constriction_ans(case: Case, repeats: int) -> Measurement:
 
 def _constriction_huffman(case: Case, repeats: int) -> Measurement:
     constriction = importlib.import_module("constriction")
-    all_symbols, probabilities = case.occupied
+    all_symbols, probabilities = case.indices, case.shares
     part = all_symbols[:: max(1, all_symbols.size // SLICE)][:SLICE].tolist()
     write_book = constriction.symbol.huffman.EncoderHuffmanTree(probabilities)
     read_book = constriction.symbol.huffman.DecoderHuffmanTree(probabilities)
@@ -269,8 +269,7 @@ def _sz3_config(pysz: Any, case: Case) -> Any:
     config = pysz.szConfig(case.values.shape)
     config.errorBoundMode = pysz.szErrorBoundMode.ABS
     config.cmprAlgo = pysz.szAlgorithm.NOPRED
-    low, high = case.value_range
-    bound = (high - low) / case.num_levels / 2
+    bound = float(np.ptp(case.values)) / case.num_levels / 2
     for _ in range(_SZ3_STEPS):
         config.absErrorBound = bound
         coded = pysz.sz.compress(case.values, config)[0]
@@ -283,7 +282,7 @@ def _sz3_config(pysz: Any, case: Case) -> Any:
 
 def _narrowest(case: Case) -> npt.NDArray[Any]:
     """Return the indices in the narrowest unsigned integers that hold them."""
-    return case.indices.astype(np.min_scalar_type(case.num_levels - 1))
+    return case.indices.astype(np.min_scalar_type(case.shares.size - 1))
 
 
 PEERS = (
