@@ -26,14 +26,14 @@ BlockEncoder::BlockEncoder(const Levels& levels, const SymbolCode& code)
 BlockEncoder::Encoded BlockEncoder::encode(const TensorView& tensor, std::size_t block,
                                            Scratch* scratch) const {
   const std::size_t length = block_length(tensor.size, block);
-  scratch->symbols.resize(words_per_block(layout_.tuple));
+  const std::size_t num_words = divide_up(length, layout_.tuple);
+  if (scratch->symbols.size() < num_words) scratch->symbols.resize(num_words);
   quantizer_.run(tensor, block_begin(block), length, &scratch->quantized, scratch->symbols.data());
 
   // The last stores of streams and raw bits reach 8 bytes beyond them.
   const std::vector<Outlier>& outliers = scratch->quantized.outliers;
   const StreamSplit split = split_streams(length, layout_.tuple);
-  const std::size_t words = divide_up(length, layout_.tuple);
-  const std::size_t most = divide_up(words * max_length_, 8) + kHuffmanStreams +
+  const std::size_t most = divide_up(num_words * max_length_, 8) + kHuffmanStreams +
                            divide_up(length * layout_.raw_bits, 8) +
                            outliers.size() * kOutlierBytes + 8;
   if (scratch->bytes.size() < most) scratch->bytes.resize(most);

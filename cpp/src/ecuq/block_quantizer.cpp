@@ -36,8 +36,12 @@ std::size_t ValueRanks::slot_of(float value) const {
 void ValueRanks::add(float value) { slots_[slot_of(value)] = {bits_of(value), size_++}; }
 
 BlockQuantizer::BlockQuantizer(const Levels& levels, const Layout& layout)
-    : levels_(levels), layout_(layout), ranks_(levels.explicit_values) {
-  if (!levels.is_explicit()) grid_ = make_grid(levels);
+    : levels_(levels), layout_(layout) {
+  if (levels.is_explicit()) {
+    ranks_ = std::make_unique<ValueRanks>(levels.explicit_values);
+  } else {
+    grid_ = make_grid(levels);
+  }
 }
 
 void BlockQuantizer::quantize_grid(const float* values, std::size_t offset, std::size_t count,
@@ -71,7 +75,7 @@ void BlockQuantizer::quantize_explicit(const float* values, std::size_t count,
     return;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    const int rank = ranks_.find(values[i]);
+    const int rank = ranks_->find(values[i]);
     if (rank < 0) {
       throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
     }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "docofl/tensor.h"
@@ -68,7 +69,7 @@ class BlockQuantizer {
   Levels levels_;
   Layout layout_;
   GridParams grid_{};
-  ValueRanks ranks_;
+  std::unique_ptr<const ValueRanks> ranks_;  // of explicit levels
 };
 
 }  // namespace docofl

@@ -20,8 +20,6 @@ inline std::size_t block_length(std::size_t size, std::size_t block) {
   return left < kBlockSize ? left : kBlockSize;
 }
 
-inline std::size_t words_per_block(unsigned tuple) { return divide_up(kBlockSize, tuple); }
-
 // The code words of a block, shared out to its streams.
 struct StreamSplit {
   int count;

@@ -274,10 +274,11 @@ SymbolCode measure_layout(const Sample& sample, const Levels& levels, const Layo
   parallel_for(num_blocks(total), threads, [&](std::size_t block, int index) {
     Worker& worker = workers[index];
     const std::size_t length = block_length(total, block);
-    worker.symbols.resize(words_per_block(layout.tuple));
+    const std::size_t num_words = divide_up(length, layout.tuple);
+    if (worker.symbols.size() < num_words) worker.symbols.resize(num_words);
     quantizer.run(sample.view(), block_begin(block), length, &worker.scratch,
                   worker.symbols.data());
-    kernels().histogram(worker.symbols.data(), divide_up(length, layout.tuple), worker.counts);
+    kernels().histogram(worker.symbols.data(), num_words, worker.counts);
     worker.outliers += worker.scratch.outliers.size();
   });
   SymbolCounts counts{};
