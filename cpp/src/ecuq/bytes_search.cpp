@@ -91,8 +91,12 @@ class BytesSearch {
       if (proposal <= fits) break;
       Grid grid = grid_for(sample_, proposal);
       if (best) best->blocks.bytes = nullptr;  // about to be overwritten
-      const LevelMeans means(sample_, grid.levels, grid.code.layout);
-      if (has_means_) means.displace(&grid.levels);
+      double squared_error = 0;
+      if (has_means_ || compares_error()) {
+        const LevelMeans means(sample_, grid.levels, grid.code.layout);
+        if (has_means_) means.displace(&grid.levels);
+        squared_error = has_means_ ? means.mean_error() : means.centre_error();
+      }
       PayloadPlan plan = make_plan(request_, grid.levels, grid.code);
       const std::size_t bytes = charged_bytes(plan, tensor_.size);
       const double exact = 8.0 * static_cast<double>(bytes) / size;
@@ -104,7 +108,7 @@ class BytesSearch {
       }
       fits = proposal;
       best = std::move(plan);
-      best->mean_squared_error = has_means_ ? means.mean_error() : means.centre_error();
+      best->mean_squared_error = squared_error;
       if (exact >= options_.bits - tolerance_) break;
     }
     // Plain fixed-width codes need no table: they win where the tensor is small.
@@ -140,6 +144,11 @@ class BytesSearch {
 
   double first_margin() const { return sample_.is_whole() ? 0 : tolerance_ * (1 - kSlack) / 2; }
   double limit() const { return options_.bits - first_margin(); }
+
+  // Whether somebody wants to know the error of the plan.
+  bool compares_error() const {
+    return options_.quality == Quality::kBest || options_.coder == Coder::kEither;
+  }
 
   Levels plain_levels(std::int64_t num_levels) const {
     num_levels = std::max<std::int64_t>(1, num_levels);

@@ -12,6 +12,10 @@ namespace {
 // Means of so few values of a sample tell little about those of the tensor.
 constexpr std::uint32_t kMinMeanCount = 16;
 
+// Pieces of so many values are taken evenly from a larger sample; that is enough for means.
+constexpr std::size_t kPiece = 2048;
+constexpr std::size_t kEnough = 65536;
+
 // Sums that values take turns at: neighbours of one level need not wait for each other.
 constexpr std::size_t kLanes = 4;
 
@@ -26,16 +30,18 @@ std::int64_t level_at_zero(const GridParams& grid) {
 }  // namespace
 
 LevelMeans::LevelMeans(const Sample& sample, const Levels& levels, const Layout& layout)
-    : min_count_(sample.is_whole() ? 1 : kMinMeanCount) {
-  constexpr std::size_t kPiece = 2048;
+    : min_count_(sample.is_whole() && sample.size() < 2 * kEnough ? 1 : kMinMeanCount) {
   const GridParams grid = make_grid(levels);
   if (layout.raw_bits == 0 && grid.narrow) levels_.resize(layout.num_coded);
   zero_ = static_cast<std::size_t>(level_at_zero(grid) - layout.base);
   std::int32_t found[kPiece];
   std::vector<Level> lanes(kLanes * levels_.size());
   double lane_squares[kLanes] = {};
-  for (std::size_t begin = 0; begin < sample.size(); begin += kPiece) {
+  const std::size_t stride = std::max<std::size_t>(1, sample.size() / kEnough) * kPiece;
+  std::size_t taken = 0;
+  for (std::size_t begin = 0; begin < sample.size(); begin += stride) {
     const std::size_t count = std::min(kPiece, sample.size() - begin);
+    taken += count;
     const float* const values = sample.values() + begin;
     kernels().quantize(grid, values, count, found);
     for (std::size_t i = 0; i < count; ++i) {
@@ -66,7 +72,7 @@ LevelMeans::LevelMeans(const Sample& sample, const Levels& levels, const Layout&
     }
   }
   begin_ = end_ > kMaxDisplaced ? end_ - kMaxDisplaced : 0;
-  const double scale = grid.step * grid.step / static_cast<double>(sample.size());
+  const double scale = grid.step * grid.step / static_cast<double>(taken);
   centre_error_ = squares * scale;
   mean_error_ = (squares - best_gain) * scale;
 }
