@@ -166,14 +166,14 @@ class RansSearch {
 
   RansFitter sample_fitter() const {
     const TensorView sample{sample_.data(), sample_.size(), DType::kFloat32};
-    return RansFitter(sample, tensor_.size, options_.threads);
+    return {sample, tensor_.size, options_.threads};
   }
 
   // A part, to try origins on.
   RansFitter small_fitter() const {
     const TensorView part{sample_.data(), std::min(sample_.size(), kOriginSampleSize),
                           DType::kFloat32};
-    return RansFitter(part, tensor_.size, options_.threads);
+    return {part, tensor_.size, options_.threads};
   }
 
   // A measure of squared error and bits. Six decibels a bit.
