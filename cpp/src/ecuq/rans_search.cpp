@@ -23,8 +23,7 @@ constexpr int kOriginRounds = 4;
 constexpr int kMinRounds = 5;
 constexpr int kMaxRounds = 14;
 constexpr int kMaxPasses = 10;
-constexpr int kEnoughPasses = 5;    // with these, any that meets the budget is good enough
-constexpr int kAdaptingPasses = 2;  // after which the model of all values is left as it is
+constexpr int kEnoughPasses = 5;  // with these, any that meets the budget is good enough
 constexpr double kCloseBits = 0.004;
 // Outliers a coordinate, where few values are far away; a finer grid needs a larger window.
 constexpr double kMaxOutliers = 0.005;
@@ -36,7 +35,10 @@ constexpr int kGuesses = 3;
 constexpr double kFarBits = 0.15;
 // A bit's worth (TrellisModel::rate_weight) for values that are not symmetric, found by trial.
 constexpr float kSkewRateWeight = 0.5f;
-constexpr double kGain = 1.5;  // of the step's logarithm, for a bit too much
+// Of the step's logarithm, for a bit too much.
+constexpr double kGain = 1.5;
+constexpr double kMaxGain = 8;
+constexpr double kUsualEffect = 0.8;
 // Places of levels are exact in float32, and so are the differences of values of this range.
 constexpr double kMinStep = 0x1p-100;
 constexpr double kMaxStep = 0x1p100;
@@ -239,6 +241,7 @@ class RansSearch {
 
   void fit_sample(RansFit* fit) {
     RansFitter fitter = sample_fitter();
+    double gain = kGain, last = 0;
     for (int round = 0; round < kMaxRounds; ++round) {
       fitter.run(fit);
       const double excess = has_budget_ ? fit->bits - aim() : 0;
@@ -248,7 +251,11 @@ class RansSearch {
         continue;
       }
       RansFitter::adapt(fit);
-      change_step(exp2_of(kGain * excess), fit);
+      // Levels that become more frequent take back what the step gave: push harder while they do.
+      const bool is_held_back = excess * last > 0 && std::fabs(excess) > 0.5 * std::fabs(last);
+      gain = is_held_back ? std::min(kMaxGain, 1.5 * gain) : kGain;
+      last = excess;
+      change_step(exp2_of(gain * excess), fit);
     }
     RansFitter::adapt(fit);
   }
@@ -276,9 +283,9 @@ class RansSearch {
     if (dependent_) choose_segments(fit);
     StepSearch search(static_cast<double>(fit->model.step), aim());
     std::optional<RansPlan> best;
-    double effect = 1 / kGain;  // bits less for twice the step
+    double effect = kUsualEffect;  // bits less for twice the step
     double last_bits = 0, last_change = 0;
-    std::vector<std::uint8_t> choices = fit->tables.choices;
+    const std::vector<std::uint8_t> choices = fit->tables.choices;
     for (int pass = 0; pass < kMaxPasses; ++pass) {
       fitter.run(fit);
       if (!can_hold(*fit)) return std::nullopt;
@@ -302,16 +309,10 @@ class RansSearch {
         sample_fitter().start(search.step(), fit);
         continue;
       }
-      double change = fit->bits - aim();
-      if (pass < kAdaptingPasses) {
-        RansFitter::adapt(fit);
-        choices = fit->tables.choices;
-      } else {
-        // The model stays as it is, and bits follow the step.
-        fit->tables.choices = choices;
-        if (pass > kAdaptingPasses) effect = (last_bits - fit->bits) / last_change;
-        change /= std::min(1.5, std::max(0.4, effect));
-      }
+      // The model stays as it is, and bits follow the step.
+      fit->tables.choices = choices;
+      if (pass > 0) effect = (last_bits - fit->bits) / last_change;
+      const double change = (fit->bits - aim()) / std::min(1.5, std::max(0.4, effect));
       last_bits = fit->bits;
       last_change = std::min(0.5, std::max(-0.5, change));
       change_step(exp2_of(last_change), fit);
