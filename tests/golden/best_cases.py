@@ -1,4 +1,4 @@
-"""The inputs of the golden frames of version 2: ECUQ with rANS, most with dependent quantization."""
+"""The inputs of the golden frames of version 2: ECUQ with rANS, mostly with dependent levels."""
 
 from __future__ import annotations
 
