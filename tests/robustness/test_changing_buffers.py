@@ -53,6 +53,38 @@ for encode in (
 print(sorted(outcomes))
 """
 
+# Code words beyond the decoder's index are read twice; the payload flips between them and ones.
+CHANGING_LONG_WORDS = """
+import threading
+import numpy as np
+from docofl_codec import CodecError, decode, ecuq
+
+rng = np.random.default_rng(0)
+outcomes = set()
+for bits in (2, 4, 6):
+    good = np.frombuffer(ecuq.encode(rng.lognormal(0, 2, 300_000), bits=bits), np.uint8)
+    blob = bytearray(good)
+    view = np.frombuffer(blob, np.uint8)
+    done = threading.Event()
+
+    def change():
+        while not done.is_set():
+            view[2000:] = 255
+            view[:] = good
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    for _ in range(500):
+        try:
+            assert np.isfinite(decode(blob, threads=2)).all()
+            outcomes.add("decoded")
+        except CodecError:
+            outcomes.add("refused")
+    done.set()
+    thread.join()
+print(sorted(outcomes))
+"""
+
 CHANGING_BASELINE = """
 import threading
 import numpy as np
@@ -179,6 +211,10 @@ print(sorted(outcomes))
 def test_a_blob_that_changes_while_it_is_decoded() -> None:
     """No crash: a tensor of finite values or a `CodecError`."""
     assert "decoded" in run_python(CHANGING_BLOB)
+
+
+def test_long_words_that_change_while_they_are_decoded() -> None:
+    assert "refused" in run_python(CHANGING_LONG_WORDS)
 
 
 def test_a_baseline_that_changes_while_it_is_decoded() -> None:

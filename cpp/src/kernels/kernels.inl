@@ -338,8 +338,12 @@ inline std::uint32_t reverse16(std::uint32_t v) {
 }
 
 // The entry of a word that is longer than the table's index, by its first bits.
+// SAFETY: the bits were loaded again since the index showed a long word, and memory that another
+// thread writes may hold a short one by now: the first long word stands for those.
 inline std::uint64_t long_word(const HuffmanTable& table, std::uint64_t bits) {
-  const std::uint32_t fraction = reverse16(static_cast<std::uint32_t>(bits & 0xffff));
+  const std::uint32_t found = reverse16(static_cast<std::uint32_t>(bits & 0xffff));
+  const std::uint32_t first = table.limit[kStreamIndexBits];
+  const std::uint32_t fraction = found < first ? first : found;
   unsigned length = kStreamIndexBits + 1;
   // The code is complete: limit[kMaxCodeLength] = 2^16 ends the search.
   while (fraction >= table.limit[length]) ++length;
