@@ -22,7 +22,7 @@ PROGRAMS = ROOT / "build/fuzz/cpp/fuzz"
 COMMITTED = ROOT / "cpp/fuzz/corpus"
 CORPUS = ROOT / "build/fuzz-corpus"
 FINDINGS = ROOT / "build/fuzz-findings"
-GOLDEN = ("v1", "v1-baselines", "v2", "latest")
+GOLDEN = ("v1", "v1-baselines", "v2", "latest", "latest-best")
 # A single allocation of more than 64 MB is a finding: inputs have kilobytes.
 LIMITS = ("-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=64")
 MAX_COMMITTED_INPUT = 2000

@@ -102,6 +102,7 @@ DOCOFL_TEST(hash_of_the_standard) {
 DOCOFL_TEST(version_1) { check_folder("v1"); }
 DOCOFL_TEST(version_2) { check_folder("v2"); }
 DOCOFL_TEST(latest) { check_folder("latest"); }
+DOCOFL_TEST(latest_best) { check_folder("latest-best"); }
 DOCOFL_TEST(baselines) { check_folder("v1-baselines"); }
 
 // --- the inputs of tests/golden/cases.py ---------------------------------------------------------
@@ -196,15 +197,17 @@ DOCOFL_TEST(encoders_write_the_golden_frames) {
       {"latest", "eden-coded", heavy(5003, 16), f32, 3, Quality::kFast, 5, true},
       {"latest", "eden-coded-blocks", bell(65536 + 33, 1), f32, 1.5, Quality::kFast, 6, true},
       {"latest", "eden-all-block-sizes", heavy(3 * 32768 - 1, 17), f32, 1, Quality::kFast, 9},
-      {"v2", "single", bell(5000, 2), f32, 3, Quality::kBest},
-      {"v2", "centres", bell(1030, 3), f32, 4, Quality::kBest},
-      {"v2", "heavy", heavy(6000, 2), f32, 2, Quality::kBest},
-      {"v2", "outliers", with_outliers(3000, 3), f32, 2, Quality::kBest},
-      {"v2", "many-lanes", bell(70001, 6), f32, 0.3, Quality::kBest},
-      {"v2", "two-blocks", bell(131072 + 17, 7), f32, 0.2, Quality::kBest},
-      {"v2", "float16", bell(2000, 9), DType::kFloat16, 2, Quality::kBest},
-      {"v2", "scalar-pairs", bell(60001, 11), f32, 0.3, Quality::kFast, -1, false, Coder::kRans},
-      {"v2", "scalar-single", bell(5000, 12), f32, 3, Quality::kFast, -1, false, Coder::kRans},
+      {"latest-best", "single", bell(5000, 2), f32, 3, Quality::kBest},
+      {"latest-best", "centres", bell(1030, 3), f32, 4, Quality::kBest},
+      {"latest-best", "heavy", heavy(6000, 2), f32, 2, Quality::kBest},
+      {"latest-best", "outliers", with_outliers(3000, 3), f32, 2, Quality::kBest},
+      {"latest-best", "many-lanes", bell(70001, 6), f32, 0.3, Quality::kBest},
+      {"latest-best", "two-blocks", bell(131072 + 17, 7), f32, 0.2, Quality::kBest},
+      {"latest-best", "float16", bell(2000, 9), DType::kFloat16, 2, Quality::kBest},
+      {"latest-best", "scalar-pairs", bell(60001, 11), f32, 0.3, Quality::kFast, -1, false,
+       Coder::kRans},
+      {"latest-best", "scalar-single", bell(5000, 12), f32, 3, Quality::kFast, -1, false,
+       Coder::kRans},
   };
   for (const Recipe& recipe : recipes) {
     const test::Note name(recipe.version, "/", recipe.name);

@@ -1,7 +1,7 @@
 """Write the golden frames: `python -m tests.golden.make_golden`, or `make golden`.
 
-`latest` holds what the encoder writes now. Frames of the folders that are named after a version are
-decoded for ever: v1 is of an earlier encoder and is not written again.
+The folders named `latest` hold what the encoders write now. Frames of the folders that are named
+after a version are decoded for ever: v1 and v2 are of earlier encoders and are not written again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from tests.golden.cases import CASES, Case
 FIRST_FOLDER = Path(__file__).parent / "v1"
 LATEST_FOLDER = Path(__file__).parent / "latest"
 BASELINE_FOLDER = Path(__file__).parent / "v1-baselines"
-BEST_FOLDER = Path(__file__).parent / "v2"
+SECOND_FOLDER = Path(__file__).parent / "v2"
+BEST_FOLDER = Path(__file__).parent / "latest-best"
 MAX_TOTAL_BYTES = 100_000
 
 

@@ -14,44 +14,55 @@ from docofl_codec import Ecuq, _core, decode, ecuq, inspect
 from docofl_codec.reference import decode_frame
 from tests.golden.best_cases import BEST_CASES
 from tests.golden.cases import bell, heavy, with_outliers
-from tests.golden.make_golden import BEST_FOLDER, values_hash
+from tests.golden.make_golden import BEST_FOLDER, SECOND_FOLDER, values_hash
 
-ENTRIES: dict[str, dict[str, Any]] = json.loads(
-    (BEST_FOLDER / "manifest.json").read_text(encoding="utf-8")
+FOLDERS = {folder.name: folder for folder in (SECOND_FOLDER, BEST_FOLDER)}
+MANIFESTS: dict[str, dict[str, dict[str, Any]]] = {
+    name: json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    for name, folder in FOLDERS.items()
+}
+ENTRIES = MANIFESTS[BEST_FOLDER.name]
+
+every_frame = pytest.mark.parametrize(
+    ("folder", "name"), [(folder, name) for folder in FOLDERS for name in MANIFESTS[folder]]
 )
 
 
-def frame(name: str) -> bytes:
-    return (BEST_FOLDER / f"{name}.docofl").read_bytes()
+def frame(name: str, folder: str = BEST_FOLDER.name) -> bytes:
+    return (FOLDERS[folder] / f"{name}.docofl").read_bytes()
 
 
-def test_manifest_files_and_cases_are_the_same() -> None:
-    files = {path.stem for path in BEST_FOLDER.glob("*.docofl")}
-    assert files == set(ENTRIES) == set(BEST_CASES)
-    assert {frame(name)[3] for name in files} == {2}
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_manifest_files_and_cases_are_the_same(folder: str) -> None:
+    files = {path.stem for path in FOLDERS[folder].glob("*.docofl")}
+    assert files == set(MANIFESTS[folder]) <= set(BEST_CASES)
+    assert set(ENTRIES) == set(BEST_CASES)
+    assert {frame(name, folder)[3] for name in files} == {2}
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_frame_is_as_recorded(name: str) -> None:
-    assert hashlib.sha256(frame(name)).hexdigest() == ENTRIES[name]["frame_sha256"]
-    info = inspect(frame(name))
+@every_frame
+def test_frame_is_as_recorded(folder: str, name: str) -> None:
+    recorded = MANIFESTS[folder][name]["frame_sha256"]
+    assert hashlib.sha256(frame(name, folder)).hexdigest() == recorded
+    info = inspect(frame(name, folder))
     shows = BEST_CASES[name].shows
     assert {key: getattr(info, key) for key in shows} == shows
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("name", ENTRIES)
-def test_core_decodes_the_recorded_values(name: str, threads: int, isa: str) -> None:
+@every_frame
+def test_core_decodes_the_recorded_values(folder: str, name: str, threads: int, isa: str) -> None:
     assert isa
-    x = np.asarray(decode(frame(name), threads=threads))
-    assert (x.dtype.name, list(x.shape)) == (ENTRIES[name]["dtype"], ENTRIES[name]["shape"])
-    assert values_hash(x) == ENTRIES[name]["decoded_sha256"]
+    entry = MANIFESTS[folder][name]
+    x = np.asarray(decode(frame(name, folder), threads=threads))
+    assert (x.dtype.name, list(x.shape)) == (entry["dtype"], entry["shape"])
+    assert values_hash(x) == entry["decoded_sha256"]
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_reference_decodes_the_recorded_values(name: str) -> None:
-    values, _ = decode_frame(frame(name))
-    assert values_hash(values) == ENTRIES[name]["decoded_sha256"]
+@every_frame
+def test_reference_decodes_the_recorded_values(folder: str, name: str) -> None:
+    values, _ = decode_frame(frame(name, folder))
+    assert values_hash(values) == MANIFESTS[folder][name]["decoded_sha256"]
 
 
 @pytest.mark.parametrize("name", BEST_CASES)
