@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.state_dict import flat, resnet18
+from benchmarks.state_dict import BITS, flat, resnet18
 from benchmarks.targets import assert_ratio
 from docofl_codec import ecuq, encode_state_dict
 
@@ -13,7 +13,7 @@ REPEATS = 15
 
 
 @pytest.mark.bench
-@pytest.mark.parametrize("bits", [2.0, 4.0])
+@pytest.mark.parametrize("bits", BITS)
 def test_encoding_a_state_dict(bits: float) -> None:
     """One thread: beside two, the serial parts of Python weigh more."""
     model = resnet18()

@@ -30,6 +30,15 @@ float key_to_float(std::int32_t key) {
   return value;
 }
 
+// The order keys of the smallest and the largest value.
+struct Keys {
+  std::int32_t lo = INT32_MAX;
+  std::int32_t hi = INT32_MIN;
+
+  bool are_finite() const { return lo >= kSmallestKey && hi <= kLargestKey; }
+  ValueRange range() const { return {key_to_float(lo), key_to_float(hi)}; }
+};
+
 double value_at(const TensorView& tensor, std::size_t i) {
   if (tensor.dtype == DType::kFloat64) return static_cast<const double*>(tensor.data)[i];
   float scratch;
@@ -112,13 +121,16 @@ void store_frame_values(float* values, std::size_t count, DType dtype, const Mut
   store_values(values, count, out, begin);
 }
 
+std::optional<ValueRange> finite_range(const float* values, std::size_t count) {
+  Keys keys;
+  kernels().key_range(values, count, &keys.lo, &keys.hi);
+  if (!keys.are_finite()) return std::nullopt;
+  return keys.range();
+}
+
 ValueRange value_range(const TensorView& tensor, int threads,
                        const std::function<void(std::size_t, std::size_t)>& visit) {
   const std::size_t stripes = divide_up(tensor.size, kStripe);
-  struct Keys {
-    std::int32_t lo = INT32_MAX;
-    std::int32_t hi = INT32_MIN;
-  };
   std::vector<Keys> found(num_workers(stripes, threads));
   // From the end: it was written last and may still be in the caches, and leaves the beginning
   // there for the pass that follows.
@@ -139,8 +151,8 @@ ValueRange value_range(const TensorView& tensor, int threads,
     all.lo = std::min(all.lo, keys.lo);
     all.hi = std::max(all.hi, keys.hi);
   }
-  if (all.lo < kSmallestKey || all.hi > kLargestKey) report_bad_values(tensor, kFloat32Overflow);
-  return {key_to_float(all.lo), key_to_float(all.hi)};
+  if (!all.are_finite()) report_bad_values(tensor, kFloat32Overflow);
+  return all.range();
 }
 
 void check_finite(const TensorView& tensor, int threads) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "docofl/tensor.h"
 
@@ -35,6 +36,9 @@ struct ValueRange {
 ValueRange value_range(
     const TensorView& tensor, int threads,
     const std::function<void(std::size_t begin, std::size_t end)>& visit = nullptr);
+
+// The same of a few values; none where one is not finite.
+std::optional<ValueRange> finite_range(const float* values, std::size_t count);
 
 // Throws the same error for NaN and infinities alone, whatever the dtype's range.
 void check_finite(const TensorView& tensor, int threads);

@@ -20,6 +20,7 @@ struct Outlier {
 struct BlockScratch {
   std::vector<std::uint32_t> raw;  // raw bits
   std::vector<Outlier> outliers;
+  bool reaches_ends = false;        // one of them has the first or the last level, or lies beyond
   std::vector<std::uint8_t> coded;  // coded levels, where they are not the symbols themselves
   std::vector<float> values;
   std::vector<std::int32_t> levels;

@@ -283,7 +283,7 @@ std::vector<Anchor> anchors_for(const PlanRequest& request, const Sample& sample
 PayloadPlan search_bytes(const PlanRequest& request, const Sample& sample,
                          const ValueRange& range) {
   constexpr std::size_t kCoarseSampleSize = 16384;
-  Sample coarse_sample(sample.view(), kCoarseSampleSize, false);
+  Sample coarse_sample(sample.view(), kCoarseSampleSize, Sample::kShortRun, false);
   coarse_sample.gather(0, sample.size());
   coarse_sample.finish();
   std::vector<BytesSearch> searches;

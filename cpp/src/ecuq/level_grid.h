@@ -13,4 +13,7 @@ namespace docofl {
 // enough, or where values of one sign would get a level of the other.
 std::optional<Levels> levels_at(const ValueRange& range, double step, double origin, DType dtype);
 
+// Whether a grid with these ends is within what float32 and the dtype hold.
+bool can_hold(DType dtype, double begin, double end);
+
 }  // namespace docofl

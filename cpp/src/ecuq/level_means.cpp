@@ -12,9 +12,10 @@ namespace {
 // Means of so few values of a sample tell little about those of the tensor.
 constexpr std::uint32_t kMinMeanCount = 16;
 
-// Pieces of so many values are taken evenly from a larger sample; that is enough for means.
-constexpr std::size_t kPiece = 2048;
-constexpr std::size_t kEnough = 65536;
+// Pieces of so many values are taken evenly from a larger sample. Means of n values add to the
+// error by a part of about levels / n, so that is enough for 16 levels.
+constexpr std::size_t kPiece = 512;
+constexpr std::size_t kEnough = 16384;
 
 // Sums that values take turns at: neighbours of one level need not wait for each other.
 constexpr std::size_t kLanes = 4;

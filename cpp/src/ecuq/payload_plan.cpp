@@ -1,57 +1,27 @@
 #include "ecuq/payload_plan.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "common/source.h"
-#include "docofl/error.h"
 #include "ecuq/bytes_search.h"
 #include "ecuq/entropy_search.h"
 #include "ecuq/explicit_levels.h"
-#include "ecuq/level_grid.h"
-#include "ecuq/level_means.h"
 #include "ecuq/rans_search.h"
 #include "ecuq/sample.h"
+#include "ecuq/step_plan.h"
 #include "ecuq/symbol_code.h"
 
 namespace docofl {
 namespace {
 
-// Enough that the estimate of bits is off by a few thousandths, and little beside the tensor. No
-// budget asks for no estimate, and the sample is for the code alone; to pick values costs more than
-// to take some more.
-std::size_t sample_size(std::size_t tensor_size, Budget budget) {
+// Enough that the estimate of bits is off by a few thousandths, and little beside the tensor.
+std::size_t sample_size(std::size_t tensor_size) {
   constexpr std::size_t kLeast = 131072;
   constexpr std::size_t kMost = 262144;
-  const std::size_t size = std::min(kMost, std::max(kLeast, tensor_size / 8));
-  if (budget != Budget::kNone) return size;
-  return tensor_size < size / 4 + size / 8 ? tensor_size : size / 4;
-}
-
-// With more levels than that their means are as good as their centres.
-constexpr double kMaxMeanBits = 4.5;
-
-// Levels at the multiples of `step`, so that zero is one of them and tensors coded with one step
-// agree on them. Where that cannot be, as few levels as the step allows between the ends of the
-// range.
-Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
-  const double length = static_cast<double>(range.x_max) - range.x_min;
-  if (!(length / step < kMaxLevels - 1)) {
-    char found[32], least[32];
-    std::snprintf(found, sizeof found, "%g", step);
-    std::snprintf(least, sizeof least, "%g", length / (kMaxLevels - 1));
-    throw Error(ErrorKind::kInvalidInput, std::string("step: found ") + found +
-                                              ", expected at least " + least +
-                                              " for values of this range");
-  }
-  if (const std::optional<Levels> levels = levels_at(range, step, 0, dtype)) return *levels;
-  const double num_levels = std::max(1.0, std::ceil(length / step));
-  return uniform_levels(range.x_min, range.x_max, static_cast<std::int32_t>(num_levels));
+  return std::min(kMost, std::max(kLeast, tensor_size / 8));
 }
 
 PayloadPlan finished_plan(RansPlan rans) {
@@ -68,25 +38,6 @@ std::optional<PayloadPlan> plan_rans(const PlanRequest& request, const ValueRang
   std::optional<RansPlan> rans = search_rans(request, range, dependent);
   if (!rans) return std::nullopt;
   return finished_plan(std::move(*rans));
-}
-
-// No budget: the levels are given.
-PayloadPlan plan_for_step(const PlanRequest& request, const Sample& sample,
-                          const ValueRange& range) {
-  const EcuqOptions& options = request.options;
-  const std::size_t size = request.tensor.size;
-  std::optional<PayloadPlan> rans = plan_rans(request, range);
-  const bool compares = options.quality == Quality::kFast && options.coder == Coder::kEither;
-  if (rans && !compares) return *std::move(rans);
-  Levels levels = levels_for_step(range, options.step, request.tensor.dtype);
-  const SymbolCode code = choose_code(sample, levels, size, options.threads);
-  if (options.centroids && code.entropy <= kMaxMeanBits) {
-    const LevelMeans means(sample, levels, code.layout);
-    if (means.pay(size)) means.displace(&levels);
-  }
-  PayloadPlan plan = make_plan(request, levels, code);
-  if (rans && payload_size(*rans, size) < payload_size(plan, size)) return *std::move(rans);
-  return plan;
 }
 
 }  // namespace
@@ -107,10 +58,16 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   const TensorView& tensor = request.tensor;
   const EcuqOptions& options = request.options;
   const int threads = options.threads;
+  const bool is_given = options.budget == Budget::kNone;
+  const bool may_have_rans = options.quality == Quality::kBest || options.coder != Coder::kHuffman;
+  if (is_given && !may_have_rans) {
+    if (std::optional<PayloadPlan> plan = plan_step_in_one_pass(request)) return *std::move(plan);
+  }
+
   // 1. The range and a sample; a constant needs no levels but itself (a mixture of -0 and +0
   // becomes +0).
-  const bool compares = options.budget == Budget::kBytes;
-  Sample sample(tensor, sample_size(tensor.size, options.budget), compares);
+  Sample sample(tensor, is_given ? step_sample_size(tensor.size) : sample_size(tensor.size),
+                is_given ? Sample::kLongRun : Sample::kShortRun, options.budget == Budget::kBytes);
   const ValueRange range = value_range(
       tensor, threads, [&](std::size_t begin, std::size_t end) { sample.gather(begin, end); });
   if (range.x_min == range.x_max) {
@@ -120,8 +77,16 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   }
   sample.finish();
 
-  // 2. No budget.
-  if (options.budget == Budget::kNone) return plan_for_step(request, sample, range);
+  // 2. No budget: where both coders may be had, the smaller payload.
+  if (is_given) {
+    std::optional<PayloadPlan> rans = plan_rans(request, range);
+    const bool compares = options.quality == Quality::kFast && options.coder == Coder::kEither;
+    if (rans && !compares) return *std::move(rans);
+    PayloadPlan plan = plan_step(request, sample, range);
+    const bool is_smaller =
+        rans && payload_size(*rans, tensor.size) < payload_size(plan, tensor.size);
+    return is_smaller ? *std::move(rans) : plan;
+  }
 
   // 3. The paper's rule. Levels without end mean that the different values themselves fit the
   // budget, unless some are closer than any grid tells apart.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "common/checked.h"
 #include "common/counter_rng.h"
@@ -12,8 +13,6 @@
 namespace docofl {
 namespace {
 
-// Short, so that many places of a tensor whose parts differ are seen; enough for pairs.
-constexpr std::size_t kRunLength = 2;
 constexpr std::size_t kMaxSorted = 256;
 // Deviations are summed over every other run of 64 values, the first or the second ones of a piece.
 constexpr std::size_t kPiece = 4096;
@@ -26,8 +25,10 @@ constexpr std::uint64_t kSampleKey = 2;  // any constant: bytes must not depend 
 
 }  // namespace
 
-Sample::Sample(const TensorView& tensor, std::size_t max_size, bool compares)
+Sample::Sample(const TensorView& tensor, std::size_t max_size, std::size_t run_length,
+               bool compares)
     : tensor_(tensor),
+      run_length_(run_length),
       size_(tensor.size),
       is_whole_(tensor.size <= max_size),
       compares_(compares && !is_whole_) {
@@ -36,8 +37,8 @@ Sample::Sample(const TensorView& tensor, std::size_t max_size, bool compares)
     values_ = load_values(tensor, 0, size_, storage_.get());
     return;
   }
-  num_runs_ = max_size / kRunLength;
-  size_ = num_runs_ * kRunLength;
+  num_runs_ = max_size / run_length_;
+  size_ = num_runs_ * run_length_;
   storage_.reset(new float[size_]);
   values_ = storage_.get();
   if (compares_) choose_deviation();
@@ -84,13 +85,24 @@ void Sample::gather(std::size_t begin, std::size_t end) {
                                static_cast<double>(num_runs_));
   while (run > 0 && part_begin(run) > begin) --run;
   while (part_begin(run + 1) <= begin) ++run;
-  for (; run < num_runs_ && part_begin(run) < end; ++run) {
+  // From part to part without divisions.
+  std::size_t part = part_begin(run);
+  std::size_t remainder = run * rest % num_runs_;
+  const float* const direct =
+      tensor_.dtype == DType::kFloat32 ? static_cast<const float*>(tensor_.data) : nullptr;
+  for (; run < num_runs_ && part < end; ++run) {
     const std::uint64_t random = counter_random(kSampleKey, run) >> 32;
-    const std::size_t start = part_begin(run) + ((random * (width - kRunLength + 1)) >> 32);
+    const std::size_t start = part + ((random * (width - run_length_ + 1)) >> 32);
+    part += width;
+    remainder += rest;
+    if (remainder >= num_runs_) {
+      remainder -= num_runs_;
+      ++part;
+    }
     if (start < begin || start >= end) continue;
-    float* const to = &storage_[run * kRunLength];
-    const float* values = load_values(tensor_, start, kRunLength, to);
-    if (values != to) std::copy(values, values + kRunLength, to);
+    float* const to = &storage_[run * run_length_];
+    const float* values = direct ? direct + start : load_values(tensor_, start, run_length_, to);
+    if (values != to) std::memcpy(to, values, run_length_ * sizeof(float));
   }
 }
 

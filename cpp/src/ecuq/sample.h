@@ -19,9 +19,14 @@ namespace docofl {
 // it.
 class Sample {
  public:
+  // Values in a run. Short ones see many places of a tensor whose parts differ, and are enough for
+  // pairs; long ones take little memory traffic.
+  static constexpr std::size_t kShortRun = 2;
+  static constexpr std::size_t kLongRun = 16;
+
   // At most about `max_size` values, still to be gathered. A float32 tensor that is taken whole is
   // not copied. The tensor must outlive the sample.
-  Sample(const TensorView& tensor, std::size_t max_size, bool compares);
+  Sample(const TensorView& tensor, std::size_t max_size, std::size_t run_length, bool compares);
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
 
@@ -48,12 +53,13 @@ class Sample {
   float quantile(double fraction) const;
 
  private:
-  TensorView tensor_;
-  std::size_t num_runs_ = 0;
   void choose_deviation();
   void sum_deviations(std::size_t begin, std::size_t end);
   void compare_deviations();
 
+  TensorView tensor_;
+  std::size_t num_runs_ = 0;
+  std::size_t run_length_;
   const float* values_ = nullptr;
   std::size_t size_ = 0;
   bool is_whole_ = false;

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+
+#include "common/source.h"
+#include "ecuq/payload_plan.h"
+#include "ecuq/sample.h"
+
+// Payloads with Huffman codes whose step is given: there is no budget to meet.
+namespace docofl {
+
+// How many values the code and the means of levels are made from.
+std::size_t step_sample_size(std::size_t tensor_size);
+
+// Levels at the multiples of the step, so that zero is one of them and tensors coded with one step
+// agree on them. Where that cannot be, as few levels as the step allows between the ends of the
+// range.
+PayloadPlan plan_step(const PlanRequest& request, const Sample& sample, const ValueRange& range);
+
+// The same in one pass over the tensor. A sample tells which levels are frequent, and the grid goes
+// on far beyond them; none where that may not do: for small tensors, steps whose multiples are not
+// all float32 numbers, and values that are farther out or not finite.
+std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request);
+
+}  // namespace docofl
