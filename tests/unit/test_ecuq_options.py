@@ -89,8 +89,8 @@ def test_step_bounds_the_distance_of_levels(step: float) -> None:
     assert info.num_levels is not None
     assert info.step is not None
     assert info.step == pytest.approx(step, rel=2e-5)
-    # Beyond the sample's range there are as many levels again on each side, and 32.
-    assert info.num_levels <= 3 * (np.ptp(x.astype(float)) / step + 2) + 64
+    # The grid is wider than the values, so that it is known before they are all seen.
+    assert info.num_levels <= 16 * (np.abs(x).max() / step + 1) + 129
     error = np.abs(np.asarray(ecuq.decode(blob), dtype=float) - x)
     assert error.max() <= 0.51 * info.step + 1e-6
 
@@ -102,7 +102,7 @@ def test_levels_are_multiples_of_the_step(step: float) -> None:
     for part in (x, x[:1000], x + np.float32(5.5)):
         x_hat = np.asarray(ecuq.decode(ecuq.encode(part, step=step)), dtype=float)
         assert np.array_equal(x_hat / step, np.rint(x_hat / step))
-        assert np.abs(x_hat - part).max() <= step / 2
+        assert np.abs(x_hat - part).max() <= step / 2 * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e-30, 1, 1e30, 3.4e38])

@@ -1,7 +1,6 @@
 #include "ecuq/block_encoder.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -38,11 +37,8 @@ BlockEncoder::Encoded BlockEncoder::encode(const TensorView& tensor, std::size_t
                            divide_up(length * layout_.raw_bits, 8) +
                            outliers.size() * kOutlierBytes + 8;
   if (scratch->bytes.size() < most) scratch->bytes.resize(most);
-  Encoded encoded{{scratch->bytes.data(), 0},
-                  split.count,
-                  {},
-                  static_cast<std::uint32_t>(outliers.size()),
-                  scratch->quantized.reaches_ends};
+  Encoded encoded{
+      {scratch->bytes.data(), 0}, split.count, {}, static_cast<std::uint32_t>(outliers.size())};
   std::uint8_t* out = scratch->bytes.data();
   if (max_length_ > 0) {
     const std::uint8_t* symbols = scratch->symbols.data();
@@ -129,17 +125,14 @@ EncodedBlocks encode_blocks(const TensorView& tensor, const Levels& levels, cons
   const BlockEncoder encoder(levels, code);
   OrderedWriter writer(room);
   std::vector<BlockEncoder::Scratch> scratch(num_workers(blocks, threads));
-  std::atomic<bool> reaches_ends{false};
   parallel_for(blocks, threads, [&](std::size_t block, int worker) {
     const BlockEncoder::Encoded encoded = encoder.encode(tensor, block, &scratch[worker]);
     std::copy(encoded.stream_sizes, encoded.stream_sizes + encoded.num_streams,
               &result.stream_sizes[block * kHuffmanStreams]);
     result.block_outliers[block] = encoded.num_outliers;
-    if (encoded.reaches_ends) reaches_ends.store(true, std::memory_order_relaxed);
     writer.put(block, encoded.bytes);
   });
   for (const std::uint32_t outliers : result.block_outliers) result.num_outliers += outliers;
-  result.reaches_ends = reaches_ends.load();
   if (writer.is_complete()) result.bytes = room.data;
   return result;
 }

@@ -24,7 +24,6 @@ class BlockEncoder {
     int num_streams;
     std::uint16_t stream_sizes[kHuffmanStreams];
     std::uint32_t num_outliers;
-    bool reaches_ends;
   };
   struct Scratch {
     BlockScratch quantized;
@@ -45,7 +44,6 @@ struct EncodedBlocks {
   std::vector<std::uint16_t> stream_sizes;
   std::vector<std::uint32_t> block_outliers;
   std::uint64_t num_outliers = 0;
-  bool reaches_ends = false;      // an outlier has the first or the last level, or lies beyond
   std::uint8_t* bytes = nullptr;  // one after the other; null where they are not to be had
 };
 

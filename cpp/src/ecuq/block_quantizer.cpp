@@ -62,8 +62,10 @@ void BlockQuantizer::quantize_grid(const float* values, std::size_t offset, std:
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t place = levels[i] - window.base;
     if (place >= 0 && place < window.span) continue;
+    if (levels_.is_open && (levels[i] == 0 || levels[i] == grid_.num_levels - 1)) {
+      throw BeyondOpenGrid();
+    }
     scratch->outliers.push_back({static_cast<std::uint16_t>(offset + i), levels[i]});
-    if (levels[i] == 0 || levels[i] == grid_.num_levels - 1) scratch->reaches_ends = true;
     coded[i] = layout_.placeholder;
     if (layout_.raw_bits > 0) scratch->raw[offset + i] = 0;
   }
@@ -92,7 +94,6 @@ void BlockQuantizer::run(const TensorView& tensor, std::size_t begin, std::size_
   if (scratch->levels.empty()) scratch->levels.resize(kPiece);
   if (layout_.raw_bits > 0 && scratch->raw.size() < count) scratch->raw.resize(count);
   scratch->outliers.clear();
-  scratch->reaches_ends = false;
   std::uint8_t* coded = symbols;
   if (layout_.tuple > 1) {
     if (scratch->coded.size() < padded) scratch->coded.resize(padded);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -20,7 +21,6 @@ struct Outlier {
 struct BlockScratch {
   std::vector<std::uint32_t> raw;  // raw bits
   std::vector<Outlier> outliers;
-  bool reaches_ends = false;        // one of them has the first or the last level, or lies beyond
   std::vector<std::uint8_t> coded;  // coded levels, where they are not the symbols themselves
   std::vector<float> values;
   std::vector<std::int32_t> levels;
@@ -52,13 +52,17 @@ class ValueRanks {
   std::int16_t size_ = 0;
 };
 
+// Thrown for a value beyond an open grid.
+struct BeyondOpenGrid : std::exception {};
+
 // Turns values into code symbols, a block at a time.
 class BlockQuantizer {
  public:
   BlockQuantizer(const Levels& levels, const Layout& layout);
 
   // Quantizes tensor[begin, begin + count) to ceil(count / tuple) code symbols, each below
-  // layout.alphabet(). Throws Error(kInvalidInput) for a value that is not among explicit levels.
+  // layout.alphabet(). Throws Error(kInvalidInput) for a value that is not among explicit levels,
+  // and BeyondOpenGrid.
   void run(const TensorView& tensor, std::size_t begin, std::size_t count, BlockScratch* scratch,
            std::uint8_t* symbols) const;
 

@@ -22,6 +22,8 @@ struct Levels {
   float x_min = 0;
   float x_max = 0;
   std::int32_t num_levels = 1;
+  // No value may have the first or the last level: they are what NaN and all that lies beyond get.
+  bool is_open = false;
   std::vector<float> explicit_values;  // not empty: these, in order, and the rest is unused
   // How far some coded levels, from this one on, lie from the centres of their bins, in units of
   // step / 64. Only where the grid is narrow.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "docofl/error.h"
+#include "ecuq/block_quantizer.h"
 #include "ecuq/level_grid.h"
 #include "ecuq/level_means.h"
 #include "ecuq/symbol_code.h"
@@ -17,12 +18,15 @@ namespace {
 // With more levels than that their means are as good as their centres.
 constexpr double kMaxMeanBits = 4.5;
 
-// Multiples of half a step below 2^12 have at most 24 bits where the step has 12.
+// Halves of a step of 12 bits times numbers below 2^12 have at most 24 bits: float32 holds the ends
+// of an open grid and all its levels.
 constexpr int kShortStepBits = 12;
-constexpr double kMaxOpenLevel = 2048;
+constexpr double kMaxOpenLevel = 2047;
 
-// Levels beyond the sample's range on each side of an open grid: as many as it has, and these.
-constexpr std::int32_t kMargin = 32;
+// An open grid goes this much farther from zero than a sample. Farther would do too, but values are
+// rounded to 2^-24 of the grid before they are quantized.
+constexpr double kOpenFactor = 8;
+constexpr double kOpenMargin = 64;
 
 Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
   const double length = static_cast<double>(range.x_max) - range.x_min;
@@ -75,28 +79,35 @@ PayloadPlan plan_step(const PlanRequest& request, const Sample& sample, const Va
 std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request) {
   const TensorView& tensor = request.tensor;
   const double step = request.options.step;
-  Sample sample(tensor, step_sample_size(tensor.size), Sample::kLongRun, false);
-  if (sample.is_whole() || !is_short(step)) return std::nullopt;
+  const std::size_t sample_size = step_sample_size(tensor.size);
+  if (sample_size == tensor.size || !is_short(step)) return std::nullopt;
+  Sample sample(tensor, sample_size, Sample::kLongRun, false);
   sample.gather(0, tensor.size);
   const std::optional<ValueRange> range = finite_range(sample.values(), sample.size());
   if (!range || range->x_min == range->x_max) return std::nullopt;
   sample.finish();
   const std::optional<Levels> seen = levels_at(*range, step, 0, tensor.dtype);
   if (!seen || make_grid(*seen).step != step) return std::nullopt;
-  const std::int32_t beyond = seen->num_levels + kMargin;
-  const double begin = seen->x_min - beyond * step;
-  const double end = seen->x_max + beyond * step;
-  if (!(-begin <= kMaxOpenLevel * step && end <= kMaxOpenLevel * step)) return std::nullopt;
-  if (!can_hold(tensor.dtype, begin, end)) return std::nullopt;
+  const double first = std::floor(range->x_min / step + 0.5);
+  const double most = std::max(-first, first + seen->num_levels - 1);
+  const double last = std::min(kMaxOpenLevel, kOpenFactor * most + kOpenMargin);
+  const double end = (last + 0.5) * step;
+  if (most >= last || !can_hold(tensor.dtype, -end, end)) return std::nullopt;
   Levels levels = *seen;
   SymbolCode code = fit_code(request, sample, &levels);
-  levels.x_min = static_cast<float>(begin);
+  levels.x_min = static_cast<float>(-end);
   levels.x_max = static_cast<float>(end);
-  levels.num_levels += 2 * beyond;
-  code.layout.base += beyond;
-  PayloadPlan plan = make_plan(request, levels, code);
-  if (plan.blocks.reaches_ends) return std::nullopt;
-  return plan;
+  levels.num_levels = static_cast<std::int32_t>(2 * last + 1);
+  levels.is_open = true;
+  code.layout.base += static_cast<std::int32_t>(first + last);
+  const WindowParams window = code.layout.window();
+  const bool is_inside = window.base > 0 && window.base + window.span < levels.num_levels;
+  if (!is_inside || !make_grid(levels).narrow) return std::nullopt;
+  try {
+    return make_plan(request, levels, code);
+  } catch (const BeyondOpenGrid&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace docofl

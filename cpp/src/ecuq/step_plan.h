@@ -18,7 +18,7 @@ std::size_t step_sample_size(std::size_t tensor_size);
 PayloadPlan plan_step(const PlanRequest& request, const Sample& sample, const ValueRange& range);
 
 // The same in one pass over the tensor. A sample tells which levels are frequent, and the grid goes
-// on far beyond them; none where that may not do: for small tensors, steps whose multiples are not
+// on far beyond them; none where that will not do: for small tensors, steps whose multiples are not
 // all float32 numbers, and values that are farther out or not finite.
 std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request);
 
