@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
@@ -11,18 +13,20 @@ from docofl_codec import InvalidInputError, ecuq, inspect
 from docofl_codec.reference import decode_frame
 from tests.helpers.data import DATA_SETS, Floats
 
+Array = npt.NDArray[Any]
+
 SIZE = 200_000
 STEPS = (0.25, 0.375, 2.0**-5)  # of few bits: all their multiples are float32 numbers
 
 
-def check_multiples(x: npt.NDArray[np.generic], x_hat: npt.NDArray[np.generic], step: float) -> None:
+def check_multiples(x: Array, x_hat: Array, step: float) -> None:
     """All values are multiples of the step, and the nearest but for the rounding of float32."""
     multiples = x_hat.astype(np.float64) / step
     assert np.array_equal(multiples, np.rint(multiples))
     assert np.abs(x.astype(np.float64) - x_hat.astype(np.float64)).max() <= 0.5001 * step
 
 
-def took_one_pass(blob: bytes, x: npt.NDArray[np.generic], step: float) -> bool:
+def took_one_pass(blob: bytes, x: Array, step: float) -> bool:
     """The grid then goes on far beyond the values."""
     levels = inspect(blob).num_levels
     return (levels or 0) > np.ptp(x.astype(np.float64)) / step + 2
