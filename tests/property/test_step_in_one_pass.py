@@ -29,7 +29,7 @@ def check_multiples(x: Array, x_hat: Array, step: float) -> None:
 def took_one_pass(blob: bytes, x: Array, step: float) -> bool:
     """The grid then goes on far beyond the values."""
     levels = inspect(blob).num_levels
-    return (levels or 0) > np.ptp(x.astype(np.float64)) / step + 2
+    return bool((levels or 0) > np.ptp(x.astype(np.float64)) / step + 2)
 
 
 @pytest.mark.parametrize("step", STEPS)
