@@ -49,6 +49,11 @@ def add_commands(commands: Any) -> None:
     command.add_argument(
         "--quality", choices=["fast", "best"], default="fast", help="best: slower, less error"
     )
+    command.add_argument(
+        "--coder",
+        choices=["huffman", "rans", "auto"],
+        help="rans: slower, less error where layers differ; auto: the better for each tensor",
+    )
     command.add_argument("--flatten", action="store_true", help="one flat vector, as in the paper")
     command.add_argument(
         "--rule",
@@ -136,6 +141,7 @@ def _encode(options: argparse.Namespace) -> int:
             out,
             bits=options.bits,
             quality=options.quality,
+            coder=options.coder,
             flatten=options.flatten,
             rules=_rules(options.rule),
             key=options.key,

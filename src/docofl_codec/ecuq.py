@@ -8,7 +8,7 @@ K is the number of levels and Delta their distance, `step`. A readable twin in N
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypedDict
 
 from docofl_codec import _core
 from docofl_codec._buffers import Framework, RawTensor, Tensor, as_raw, check_threads
@@ -20,6 +20,14 @@ __all__ = ["DEFAULT_BITS", "DEFAULT_TOLERANCE", "Budget", "Coder", "Quality", "d
 Budget = Literal["bytes", "entropy"]
 Coder = Literal["huffman", "rans", "auto"]
 Quality = Literal["fast", "best"]
+
+
+class Coding(TypedDict):
+    """How levels are chosen and coded."""
+
+    quality: Quality
+    coder: Coder | None
+
 
 DEFAULT_BITS = 2.0
 DEFAULT_TOLERANCE = 0.01

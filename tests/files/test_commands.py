@@ -70,6 +70,15 @@ def test_verify_with_a_limit(folder: Path, capsys: Capture) -> None:
     assert not list(folder.glob("*.new"))
 
 
+def test_coders(folder: Path, capsys: Capture) -> None:
+    blobs = {}
+    for coder in ("huffman", "rans", "auto"):
+        run_json(capsys, "encode", "m.npz", "-b", "3", "--coder", coder)
+        blobs[coder] = (folder / "m.docofl").read_bytes()
+    run_json(capsys, "encode", "m.npz", "-b", "3")
+    assert (folder / "m.docofl").read_bytes() == blobs["huffman"] != blobs["rans"]
+
+
 def test_rules_and_flatten(folder: Path, capsys: Capture) -> None:
     assert folder.exists()
     rules = ["--rule", "bn.*=exact", "--rule", "double=half"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from docofl_codec import (
     inspect_state_dict,
     report_state_dict,
 )
+from docofl_codec.ecuq import Coder
 from docofl_codec.state_dict import Choice, TensorSpec
 from tests.state_dict.models import num_coordinates, small_model
 
@@ -97,6 +98,37 @@ def test_one_step_beats_equal_bits_and_the_flat_vector() -> None:
         for name, x in model.items()
     )
     assert nmse < 0.2 * error / sum(float(np.sum(x**2)) for x in model.values())
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+@pytest.mark.parametrize("bits", [0.5, 1, 2, 4, 6])
+@pytest.mark.parametrize("coder", ["rans", "auto"])
+def test_other_coders_meet_the_budget(coder: Coder, bits: float, flatten: bool) -> None:
+    model = small_model()
+    blob = encode_state_dict(model, bits=bits, coder=coder, flatten=flatten)
+    check_budget(model, bits, blob)
+    assert list(decode_state_dict(blob)) == list(model)
+
+
+def test_rans_has_less_error_where_rows_differ() -> None:
+    """Parts of a tensor get code tables of their own."""
+    rng = np.random.default_rng(1)
+    spreads = np.exp(rng.standard_normal((256, 1)))
+    model = {"w": (spreads * rng.standard_normal((256, 4096))).astype(np.float32)}
+    coders: tuple[Coder, ...] = ("huffman", "rans", "auto")
+    errors = {
+        coder: report_state_dict(model, encode_state_dict(model, bits=2, coder=coder)).nmse or 0
+        for coder in coders
+    }
+    assert errors["rans"] < 0.9 * errors["huffman"]
+    assert errors["auto"] <= 1.001 * errors["rans"]
+
+
+def test_coders_that_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="coder: found 'zip', expected \"huffman\""):
+        encode_state_dict(small_model(), coder=cast(Any, "zip"))
+    with pytest.raises(InvalidInputError, match='coder: found "huffman" with quality "best"'):
+        encode_state_dict(small_model(), coder="huffman", quality="best")
 
 
 def test_flatten_codes_every_float() -> None:

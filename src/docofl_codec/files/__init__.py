@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 from docofl_codec._buffers import Framework, Tensor, imported_torch
 from docofl_codec._files import replacing
-from docofl_codec.ecuq import Quality
+from docofl_codec.ecuq import Coder, Quality
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.files import sinks
 from docofl_codec.files.sources import NPY_NAME, NpySource, NpzSource, SafetensorsSource
@@ -194,6 +194,7 @@ def encode_file(
     *,
     bits: float = 2.0,
     quality: Quality = "fast",
+    coder: Coder | None = None,
     flatten: bool = False,
     rules: Rules | None = None,
     key: str | None = None,
@@ -215,6 +216,7 @@ def encode_file(
             sinks.FileSink(file),
             bits=bits,
             quality=quality,
+            coder=coder,
             flatten=flatten,
             rules=rules,
             threads=threads,

@@ -50,6 +50,7 @@ def encode_state_dict(
     *,
     bits: float = 2.0,
     quality: ecuq.Quality = "fast",
+    coder: ecuq.Coder | None = None,
     flatten: bool = False,
     rules: Rules | None = None,
     threads: int | None = None,
@@ -72,6 +73,8 @@ def encode_state_dict(
         they are more than a quarter of it.
     quality : {"fast", "best"}
         That of :func:`docofl_codec.ecuq.encode` for the tensors that are coded.
+    coder : {"huffman", "rans", "auto"}, optional
+        The same.
     flatten : bool, default False
         The paper's way: all floating-point tensors as one flat vector, none of them kept.
     rules : mapping or callable, optional
@@ -108,7 +111,14 @@ def encode_state_dict(
     sink = MemorySink()
     source = MappingSource(tensors)
     write_state_dict(
-        source, sink, bits=bits, quality=quality, flatten=flatten, rules=rules, threads=threads
+        source,
+        sink,
+        bits=bits,
+        quality=quality,
+        coder=coder,
+        flatten=flatten,
+        rules=rules,
+        threads=threads,
     )
     return sink.getvalue()
 

@@ -81,11 +81,11 @@ class RateModel:
     ----------
     parts : sequence of SamplePart
         In the order of their frames.
-    quality : {"fast", "best"}
-        Of what will be written.
+    coding : Coding
+        That of what will be written.
     """
 
-    def __init__(self, parts: Sequence[SamplePart], quality: ecuq.Quality = "fast") -> None:
+    def __init__(self, parts: Sequence[SamplePart], coding: ecuq.Coding) -> None:
         numbers = {frame: k for k, frame in enumerate(dict.fromkeys(part.frame for part in parts))}
         self._sizes = np.zeros(len(numbers))
         for part in parts:
@@ -111,7 +111,7 @@ class RateModel:
         self._range = _widest_range(values, ends)
         self._overhead = np.full(len(numbers), USUAL_OVERHEAD)
         self._is_measured = False
-        self._quality = quality
+        self._coding = coding
 
     def find_step(self, bits: float) -> float:
         """Return the step for which the frames take about `bits` bits."""
@@ -184,7 +184,7 @@ class RateModel:
                 break
             raw = RawTensor(values, FLOAT32, values.shape, 0)
             try:
-                blob = ecuq.encode_raw(raw, step=step, threads=1, quality=self._quality)
+                blob = ecuq.encode_raw(raw, step=step, threads=1, **self._coding)
             except CodecError:
                 break
             frame = np.zeros(values.size, self._frame.dtype)

@@ -101,8 +101,9 @@ class _Writer:
         threads: int | None,
         progress: Progress | None,
         quality: ecuq.Quality,
+        coder: ecuq.Coder | None,
     ) -> None:
-        self._quality = quality
+        self._coding: ecuq.Coding = {"quality": quality, "coder": coder}
         self._source = source
         self._specs = source.specs
         self._sink = sink
@@ -309,7 +310,7 @@ class _Writer:
         ):
             values = sample_memory(self._source.load(number), count)
             parts.append(SamplePart(frame, size, np.array(values)))
-        return RateModel(parts, self._quality)
+        return RateModel(parts, self._coding)
 
     def _write_frames(
         self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
@@ -349,7 +350,7 @@ class _Writer:
         flat = np.ascontiguousarray(memory.flat)
         raw = RawTensor(flat, DTYPE_NAMES.index(memory.dtype), flat.shape, 0)
         return ecuq.encode_raw(
-            raw, threads=self._threads, quality=self._quality, centroids=True, **options
+            raw, threads=self._threads, centroids=True, **self._coding, **options
         )
 
     def _blame(
@@ -383,6 +384,7 @@ def write_state_dict(
     *,
     bits: float,
     quality: ecuq.Quality = "fast",
+    coder: ecuq.Coder | None = None,
     flatten: bool = False,
     rules: Rules | None = None,
     threads: int | None = None,
@@ -394,6 +396,7 @@ def write_state_dict(
     if not MIN_BITS <= bits <= MAX_BITS:
         raise InvalidInputError(f"bits: found {bits}, expected a number from 0.01 to 64")
     ecuq.check_quality(quality)
+    ecuq.check_coder(coder, quality)
     _check_names(source.specs)
     writer = _Writer(
         source,
@@ -404,6 +407,7 @@ def write_state_dict(
         threads=threads,
         progress=progress,
         quality=quality,
+        coder=coder,
     )
     return writer.run()
 
