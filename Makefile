@@ -150,29 +150,38 @@ fuzz: $(VENV)/tools
 	$(BIN)/cmake --build --preset fuzz
 	$(BIN)/python tools/run_fuzzers.py --seconds $(SECONDS)
 
+# The package in build/<preset>/python, with a core that is built for a preset.
+define instrumented
+	$(BIN)/cmake --preset $(1) -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DDOCOFL_PYTHON=ON \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
+	$(BIN)/cmake --build --preset $(1)
+	rm -rf build/$(1)/python
+	mkdir build/$(1)/python
+	cp -r src/docofl_codec build/$(1)/python
+	$(BIN)/cmake --install build/$(1) --prefix build/$(1)/python
+endef
+
 # The tests that reach the core, on one that is built with ASan and UBSan; without torch, and without those that take times.
 SANITIZED_TESTS := $(addprefix tests/,contract golden property robustness state_dict) \
   $(addprefix --ignore=tests/,contract/test_torch_tensors.py robustness/test_decode_time.py)
-SANITIZERS := $(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libstdc++.so)
+ASAN := $(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libstdc++.so)
+TSAN := $(shell $(CXX) -print-file-name=libtsan.so)
 
 test-asan: $(VENV)/test-tools $(VENV)/tools
-	$(BIN)/cmake --preset asan-ubsan -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DDOCOFL_PYTHON=ON \
-	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
-	$(BIN)/cmake --build --preset asan-ubsan
+	$(call instrumented,asan-ubsan)
 	$(BIN)/ctest --preset asan-ubsan
-	rm -rf build/asan-ubsan/python
-	mkdir build/asan-ubsan/python
-	cp -r src/docofl_codec build/asan-ubsan/python
-	$(BIN)/cmake --install build/asan-ubsan --prefix build/asan-ubsan/python
-	LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
+	LD_PRELOAD="$(ASAN)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
 	OMP_WAIT_POLICY=passive PYTHONPATH=build/asan-ubsan/python $(BIN)/python -m pytest --hypothesis-profile=brief $(SANITIZED_TESTS)
 
-# Archer tells ThreadSanitizer what OpenMP synchronizes; gcc's runtime has nothing like it.
-test-tsan: $(VENV)/tools
+# Archer tells ThreadSanitizer what OpenMP synchronizes; gcc's runtime has nothing like it. So Python's threads meet a core without OpenMP.
+# After a fork ThreadSanitizer allows no threads.
+test-tsan: $(VENV)/test-tools $(VENV)/tools
 	$(call need,clang++ -fsanitize=thread,clang libclang-rt-14-dev libomp-14-dev)
 	$(BIN)/cmake --preset tsan-openmp -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 	$(BIN)/cmake --build --preset tsan-openmp
 	OMP_TOOL_LIBRARIES=$$(clang++ -print-resource-dir)/../../libarcher.so $(BIN)/ctest --preset tsan-openmp
+	$(call instrumented,tsan)
+	LD_PRELOAD="$(TSAN)" PYTHONPATH=build/tsan/python $(BIN)/python -m pytest tests/robustness/test_threads_and_processes.py -k "not fork and not torch"
 
 # Other CPUs, of the other byte order too, emulated.
 CROSS := aarch64 s390x
