@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/release-check"
 # What tests read beside the package; neither sources nor build.
-COPIED = ("tests", "docs", "examples", "benchmarks", "tools", "pyproject.toml", "README.md")
+COPIED = ("tests", "docs", "examples", "benchmarks", "tools", "pyproject.toml", "*.md", "LICENSE")
 # Needs the sources.
 NOT_COPIED = ("tests/test_architecture.py", "tests/integration")
 NOT_IN_SOURCES = re.compile(r"build/|\.venv/|.*\.(so|o|a|pyc)$")
@@ -147,10 +147,9 @@ def check_tests(wheel: Path, tests: Sequence[str]) -> None:
     run([*pip, "-c", str(ROOT / "constraints.txt"), f"{wheel}[fl,test]"])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for part in COPIED:
-            source = ROOT / part
+        for source in (path for part in COPIED for path in ROOT.glob(part)):
             copy = shutil.copytree if source.is_dir() else shutil.copy2
-            copy(source, folder / part)
+            copy(source, folder / source.name)
         for part in NOT_COPIED:
             path = folder / part
             shutil.rmtree(path) if path.is_dir() else path.unlink()

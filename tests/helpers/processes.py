@@ -15,11 +15,16 @@ import docofl_codec
 PACKAGE_PARENT = Path(docofl_codec.__file__).resolve().parents[1]
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+HAS_ASAN = "asan" in os.environ.get("LD_PRELOAD", "")
+
 # Sanitizers reserve more address space than any limit would leave them.
 can_limit_memory = pytest.mark.skipif(
-    sys.platform != "linux" or "asan" in os.environ.get("LD_PRELOAD", ""),
+    sys.platform != "linux" or HAS_ASAN,
     reason="the address space cannot be limited here",
 )
+
+# A child whose parent had a thread in ASan's allocator waits for that thread, which it has not.
+can_fork_among_threads = pytest.mark.skipif(HAS_ASAN, reason="ASan's allocator does not fork")
 
 # Defines limit_memory(extra): address space beyond what is in use now.
 LIMIT_MEMORY = """

@@ -160,7 +160,9 @@ print(sorted(outcomes))
 CHANGING_TENSOR = """
 import threading
 import numpy as np
-from docofl_codec import CodecError, Ecuq, Eden, Identity, decode
+from docofl_codec import (
+    CodecError, Ecuq, Eden, Identity, decode, decode_state_dict, ecuq, encode_state_dict
+)
 
 rng = np.random.default_rng(0)
 good = rng.standard_normal(140_000, dtype=np.float32)
@@ -183,20 +185,25 @@ for values in (good, np.sign(good), np.zeros_like(good)):
         for i in range(12):
             bits = (0.5, 2, 5, 12)[i % 4]
             budget = ("bytes", "bytes", "entropy")[i % 3]
-            for codec in (
-                Identity(),
-                Ecuq(bits=bits, budget=budget, threads=2),
-                Ecuq(bits=bits, quality="best", threads=2),
-                Eden(bits=min(bits, 8), threads=2),
-                Eden(bits=max(bits, 2), entropy_coded=True, threads=2),
+            for encode in (
+                Identity().encode,
+                Ecuq(bits=bits, budget=budget, threads=2).encode,
+                Ecuq(bits=bits, coder="auto", threads=2).encode,
+                Ecuq(bits=bits, quality="best", threads=2).encode,
+                lambda x: ecuq.encode(x, step=2.0**-bits, threads=2),
+                lambda x: encode_state_dict({"x": x}, bits=bits, threads=2),
+                Eden(bits=min(bits, 8), threads=2).encode,
+                Eden(bits=max(bits, 2), entropy_coded=True, threads=2).encode,
             ):
                 try:
-                    blob = codec.encode(x)
+                    blob = encode(x)
                 except CodecError:
                     outcomes.add("refused")
                     continue
                 try:
-                    assert decode(blob).shape == x.shape
+                    is_frame = blob[2] == 0xF1
+                    restored = decode(blob) if is_frame else decode_state_dict(blob)["x"]
+                    assert restored.shape == x.shape
                     outcomes.add("decoded")
                 except CodecError:
                     outcomes.add("encoded to nonsense")

@@ -22,7 +22,7 @@ from docofl_codec import (
 )
 from docofl_codec.ecuq import Quality
 from tests.helpers.data import DATA_SETS, SEED
-from tests.helpers.processes import run_python
+from tests.helpers.processes import can_fork_among_threads, run_python
 from tests.state_dict.models import small_model
 
 CODECS: list[Codec] = [
@@ -166,6 +166,7 @@ def test_fork_before_use(encode: str) -> None:
     )
 
 
+@can_fork_among_threads
 @pytest.mark.parametrize("encode", ENCODE)
 def test_fork_while_other_threads_work(encode: str) -> None:
     run_python(

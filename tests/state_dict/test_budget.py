@@ -259,6 +259,33 @@ def test_outliers_do_not_spoil_the_rest() -> None:
     assert (report.tensors[2].nmse or 1) < 1.1 * (clean.tensors[2].nmse or 0)
 
 
+@pytest.mark.parametrize("value", [-10, -1e4, -1e9, np.finfo(np.float32).min])
+@pytest.mark.parametrize("bits", [2, 4, 6, 8])
+def test_a_mask_beside_weights(bits: float, value: float) -> None:
+    """It is exact, takes next to nothing, and the budget goes to the weights."""
+    rng = np.random.default_rng(0)
+    w = (0.05 * rng.standard_normal((400, 400))).astype(np.float32)
+    mask = np.where(np.tri(256, dtype=bool), 0, value).astype(np.float32)
+    blob = encode_state_dict({"w": w, "mask": mask}, bits=bits)
+    restored = decode_state_dict(blob)
+    assert np.array_equal(restored["mask"], mask)
+    assert 8 * len(blob) >= 0.95 * bits * (w.size + mask.size)
+    alone = decode_state_dict(encode_state_dict({"w": w}, bits=bits))
+    errors = [np.mean((np.asarray(model["w"]) - w) ** 2) for model in (restored, alone)]
+    assert errors[0] < 1.05 * errors[1]
+
+
+@pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
+def test_a_tensor_of_large_values_takes_its_share(spread: float) -> None:
+    rng = np.random.default_rng(0)
+    model = {
+        "w": (0.05 * rng.standard_normal((512, 512))).astype(np.float32),
+        "large": (spread * rng.standard_normal(40_000)).astype(np.float32),
+    }
+    blob = encode_state_dict(model, bits=4)
+    assert 8 * len(blob) >= 0.95 * 4 * num_coordinates(model)
+
+
 def test_one_tensor_of_huge_values_leaves_the_others_alone() -> None:
     rng = np.random.default_rng(0)
     good = rng.normal(size=(300, 300)).astype(np.float32)

@@ -3,10 +3,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <vector>
 
+#include "docofl/error.h"
 #include "docofl/tensor.h"
 #include "ecuq/levels.h"
 
@@ -52,8 +52,12 @@ class ValueRanks {
   std::int16_t size_ = 0;
 };
 
-// Thrown for a value beyond an open grid.
-struct BeyondOpenGrid : std::exception {};
+// Thrown for a value beyond an open grid. Where all values were within it before, they have
+// changed.
+struct BeyondOpenGrid : Error {
+  BeyondOpenGrid()
+      : Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded") {}
+};
 
 // Turns values into code symbols, a block at a time.
 class BlockQuantizer {

@@ -35,6 +35,10 @@ struct DistinctValues {
 
 }  // namespace
 
+bool has_few_values(const Sample& sample) {
+  return DistinctValues().add(sample.values(), sample.size());
+}
+
 std::optional<Levels> distinct_values(const TensorView& tensor, const Sample& sample, int threads) {
   DistinctValues distinct;
   if (!distinct.add(sample.values(), sample.size())) return std::nullopt;

@@ -10,7 +10,8 @@ namespace docofl {
 
 // Levels at `origin` and at multiples of `step` from it, as many as the range needs; none where
 // there are more than a frame can tell, where float32 cannot hold the ends of that grid well
-// enough, or where values of one sign would get a level of the other.
+// enough, or where values of one sign would get a level of the other. A level at zero is decoded to
+// zero exactly.
 std::optional<Levels> levels_at(const ValueRange& range, double step, double origin, DType dtype);
 
 // Whether a grid with these ends is within what float32 and the dtype hold.

@@ -178,9 +178,12 @@ class RansSearch {
     return {part, tensor_.size, options_.threads};
   }
 
-  // A measure of squared error and bits. Six decibels a bit.
+  // A measure of squared error and bits. Six decibels a bit. Errors of values that are no longer
+  // finite are none.
   static double loss_of(double squared_error, double bits) {
-    return 0.5 * exact_log2(1 + static_cast<std::uint64_t>(squared_error * 0x1p20)) + bits;
+    const double scaled = squared_error * 0x1p20;
+    const bool is_sane = scaled >= 0 && scaled < 0x1p63;
+    return 0.5 * exact_log2(1 + (is_sane ? static_cast<std::uint64_t>(scaled) : 0)) + bits;
   }
 
   // The origin that gives the least error at equal rate.

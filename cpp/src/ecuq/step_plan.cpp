@@ -8,6 +8,7 @@
 
 #include "docofl/error.h"
 #include "ecuq/block_quantizer.h"
+#include "ecuq/explicit_levels.h"
 #include "ecuq/level_grid.h"
 #include "ecuq/level_means.h"
 #include "ecuq/symbol_code.h"
@@ -19,18 +20,25 @@ namespace {
 constexpr double kMaxMeanBits = 4.5;
 
 // Halves of a step of 12 bits times numbers below 2^12 have at most 24 bits: float32 holds the ends
-// of an open grid and all its levels.
+// of an open grid, its levels, and their distance from its beginning, from which they are computed.
 constexpr int kShortStepBits = 12;
-constexpr double kMaxOpenLevel = 2047;
+constexpr double kMaxOpenLevel = 1023;
 
 // An open grid goes this much farther from zero than a sample. Farther would do too, but values are
 // rounded to 2^-24 of the grid before they are quantized.
 constexpr double kOpenFactor = 8;
 constexpr double kOpenMargin = 64;
 
+double length_of(const ValueRange& range) { return static_cast<double>(range.x_max) - range.x_min; }
+
+// Whether a frame can tell so many levels.
+bool has_levels(const ValueRange& range, double step) {
+  return length_of(range) / step < kMaxLevels - 1;
+}
+
 Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
-  const double length = static_cast<double>(range.x_max) - range.x_min;
-  if (!(length / step < kMaxLevels - 1)) {
+  const double length = length_of(range);
+  if (!has_levels(range, step)) {
     char found[32], least[32];
     std::snprintf(found, sizeof found, "%g", step);
     std::snprintf(least, sizeof least, "%g", length / (kMaxLevels - 1));
@@ -71,8 +79,20 @@ std::size_t step_sample_size(std::size_t tensor_size) {
 }
 
 PayloadPlan plan_step(const PlanRequest& request, const Sample& sample, const ValueRange& range) {
-  Levels levels = levels_for_step(range, request.options.step, request.tensor.dtype);
+  const TensorView& tensor = request.tensor;
+  const int threads = request.options.threads;
+  const double step = request.options.step;
+  const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
+  SymbolCode exact_code;
+  if (exact) exact_code = choose_code(sample, *exact, tensor.size, threads);
+  if (exact && !has_levels(range, step)) return make_plan(request, *exact, exact_code);
+  Levels levels = levels_for_step(range, step, tensor.dtype);
   const SymbolCode code = fit_code(request, sample, &levels);
+  if (exact) {
+    const double values_bits = 32.0 * static_cast<double>(exact->explicit_values.size());
+    const double exact_bits = exact_code.bits + values_bits / static_cast<double>(tensor.size);
+    if (exact_bits <= code.bits) return make_plan(request, *exact, exact_code);
+  }
   return make_plan(request, levels, code);
 }
 
@@ -85,11 +105,12 @@ std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request) {
   sample.gather(0, tensor.size);
   const std::optional<ValueRange> range = finite_range(sample.values(), sample.size());
   if (!range || range->x_min == range->x_max) return std::nullopt;
+  if (has_few_values(sample)) return std::nullopt;
   sample.finish();
   const std::optional<Levels> seen = levels_at(*range, step, 0, tensor.dtype);
   if (!seen || make_grid(*seen).step != step) return std::nullopt;
   const double first = std::floor(range->x_min / step + 0.5);
-  const double most = std::max(-first, first + seen->num_levels - 1);
+  const double most = std::max(-first, std::floor(range->x_max / step + 0.5));
   const double last = std::min(kMaxOpenLevel, kOpenFactor * most + kOpenMargin);
   const double end = (last + 0.5) * step;
   if (most >= last || !can_hold(tensor.dtype, -end, end)) return std::nullopt;

@@ -14,12 +14,12 @@ std::size_t step_sample_size(std::size_t tensor_size);
 
 // Levels at the multiples of the step, so that zero is one of them and tensors coded with one step
 // agree on them. Where that cannot be, as few levels as the step allows between the ends of the
-// range.
+// range. Few different values stay exact where that takes no more bits.
 PayloadPlan plan_step(const PlanRequest& request, const Sample& sample, const ValueRange& range);
 
 // The same in one pass over the tensor. A sample tells which levels are frequent, and the grid goes
 // on far beyond them; none where that will not do: for small tensors, steps whose multiples are not
-// all float32 numbers, and values that are farther out or not finite.
+// all float32 numbers, few different values, and some that are farther out or not finite.
 std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request);
 
 }  // namespace docofl

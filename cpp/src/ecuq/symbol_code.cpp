@@ -21,7 +21,7 @@ constexpr std::size_t kFewBinsSize = 4096;
 constexpr double kOutlierBits = 8.0 * kOutlierBytes;
 // Raw bits and tuples are quicker to handle: this many bits a coordinate are given for it.
 constexpr double kSpeedBonus = 0.002;
-// Once wider bins cost this much more, still wider ones need not be tried.
+// Once wider bins cost this much more, outliers aside, still wider ones need not be tried.
 constexpr double kHopelessBits = 0.05;
 // What a level takes in the code table, roughly.
 constexpr double kTableBitsPerLevel = 2.5;
@@ -240,7 +240,10 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, const Fin
       best_bins = bins;
       best_window_found = window;
     }
-    if (bins.size <= 32 || shift == kMaxRawBits || bits > best_bits + kHopelessBits) break;
+    // Wider bins can save no more than the outliers.
+    const double outside = 1 - static_cast<double>(window.inside) / static_cast<double>(total);
+    const double least = bits - outside * (kOutlierBits + 1);
+    if (bins.size <= 32 || shift == kMaxRawBits || least > best_bits + kHopelessBits) break;
     // SAFETY: halves, each rounded up, of the bins add up to no more than there are bins plus one
     // for each of at most kMaxRawBits roundings.
     const BinView half = {next, (bins.size + 1) / 2};

@@ -301,8 +301,8 @@ std::size_t huffman_encode_by(const std::uint8_t* symbols, std::size_t n,
       lengths += word;
     }
     const unsigned length = lengths & 0xff;
-    // Words have at least one bit, so 0 < length < 64.
-    pending |= (group >> (64 - length)) << used;
+    // length < 64; it is 0 where only values without a word, of a tensor that changes, came along.
+    pending |= (group >> 1 >> (63 - length)) << used;
     store64(out, pending);
     used += length;
     out += used >> 3;
@@ -312,7 +312,7 @@ std::size_t huffman_encode_by(const std::uint8_t* symbols, std::size_t n,
   for (; i < n; ++i) {
     const std::uint64_t word = words[symbols[i]];
     const unsigned length = word & 0xff;
-    pending |= (word >> (64 - length)) << used;
+    pending |= (word >> 1 >> (63 - length)) << used;
     store64(out, pending);
     used += length;
     out += used >> 3;

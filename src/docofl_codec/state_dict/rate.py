@@ -30,14 +30,20 @@ SAMPLE_SHARE = 1 / 256
 RUN = 16
 FRAME_BITS = 8 * 45  # a frame's fields and checksum
 OUTLIER_BITS = 48
-MAX_LEVELS = 512
+MIN_LEVELS, MAX_LEVELS = 32, 512
+MIN_VALUES = 4  # a level
 COARSE = 4
 TABLE_BITS = 8 * 16
 USUAL_OVERHEAD = 0.03
 MAX_OVERHEAD = 1.0
 MAX_MEASURED = 3
 MIN_MEASURED = 1024
+MIN_STREAMS = 4096  # values of a frame that has as many streams as a large one
 MAX_PROBES = 40
+SORTED = 8192  # values whose distances from the middle of their frames are looked at
+MOST_FACTOR = 1.3  # from the 99 % of them that are nearest to where outliers begin
+MAX_EXACT = 256
+VALUE_BITS = 32
 NEAR = 0.3  # logarithms of steps between which bits are a straight line
 MAX_CORRECTIONS = 3
 SURE = 0.03
@@ -99,27 +105,41 @@ class RateModel:
             values, frame = values[finite], frame[finite]
         ends = np.searchsorted(frame, np.arange(len(numbers) + 1))
         self._parts = [values[begin:end] for begin, end in itertools.pairwise(ends)]
-        centres = _middles(values, ends)
+        self._ends = ends
         self._values = values
         self._frame = frame
-        some = slice(None, None, max(1, values.size // 4096))
-        spread = np.sort(np.abs(values[some] - centres[frame[some]]))
-        self._most = float(spread[int(0.999 * (spread.size - 1))]) if spread.size else 0.0
+        self._ranges = _ranges(values, ends)
+        centres, distances = _distances(values, ends)
+        most = distances[:, int(0.99 * (distances.shape[1] - 1))]
+        self._most = MOST_FACTOR * most
         # Frames around zero, as most are, need no centre.
         self._centres = np.where(np.abs(centres) < self._most / 4, 0, centres)
-        self._median = float(spread[spread.size // 2]) if spread.size else 0.0
-        self._range = _widest_range(values, ends)
+        self._exact = np.array(
+            [
+                _exact_bits(part, size) if few else math.inf
+                for part, size, few in zip(
+                    self._parts, self._sizes, _have_few(distances), strict=True
+                )
+            ]
+        )
+        # What matters when a step is looked for.
+        some = np.isinf(self._exact) & (self._ranges > 0)
+        some = some if some.any() else self._ranges > 0
+        self._least = float(self._ranges[some].min(initial=math.inf))
+        self._widest = float(self._ranges[some].max(initial=0))
+        largest = int(np.argmax(np.where(some, self._sizes, -1)))
+        middle = float(distances[largest, distances.shape[1] // 2])
+        self._spread = max(middle, float(self._most[largest]) / 16, self._least * 2.0**-40)
         self._overhead = np.full(len(numbers), USUAL_OVERHEAD)
         self._is_measured = False
         self._coding = coding
 
     def find_step(self, bits: float) -> float:
         """Return the step for which the frames take about `bits` bits."""
-        if self._range == 0:
+        if self._widest == 0:
             return 1.0
         total = float(self._sizes.sum())
-        spread = max(self._median, self._most / 16, self._range * 2.0**-40)
-        exponent, slope = self._solve(float(np.log2(6 * spread)) - bits / total, bits)
+        exponent, slope = self._solve(math.log2(6 * self._spread) - bits / total, bits)
         if not self._is_measured:
             self._measure_overhead(2.0**exponent)
             self._is_measured = True
@@ -132,9 +152,10 @@ class RateModel:
         return round_step(2.0**exponent)
 
     def clamp(self, exponent: float) -> float:
-        """Bound the logarithm of a step: one level, or as many as there can be."""
-        widest = math.log2(self._range) if self._range else 0.0
-        return min(max(exponent, widest - 29), widest + 2)
+        """Bound the logarithm of a step: one level for all, or as many as a frame can have."""
+        if self._widest == 0:
+            return exponent
+        return min(max(exponent, math.log2(self._least) - 29), math.log2(self._widest) + 2)
 
     def _solve(self, exponent: float, bits: float) -> tuple[float, float]:
         """Return the logarithm of a step by secants on a part of the sample, and the slope."""
@@ -166,33 +187,43 @@ class RateModel:
 
     def bits(self, step: float, stride: int = 1) -> float:
         """Return the estimate for a step, from every stride-th value."""
-        values, frame = self._values[::stride], self._frame[::stride]
-        entropy = _entropy(values, frame, self._centres, step, self._most)
-        coded = self._sizes * (entropy + self._overhead)
+        coded = self._sizes * (self._entropies(step, stride) + self._overhead)
         return float(coded.sum()) + FRAME_BITS * self._sizes.size
+
+    def _entropies(self, step: float, stride: int = 1) -> npt.NDArray[np.float64]:
+        """Return each frame's bits a coordinate at their ideal."""
+        # A frame has levels enough for its range, or a step of its own.
+        steps = np.maximum(step, self._ranges * 2.0**-29)
+        # Levels that are many for the sample: those of a coarser grid, and the bits that tell them
+        # apart.
+        counts = np.diff(self._ends) / (stride * MIN_VALUES)
+        fine = 3 * self._most / steps / np.clip(counts, MIN_LEVELS, MAX_LEVELS)
+        shifts = np.ceil(np.log2(np.maximum(fine, 1)))
+        grids = _Grids(steps * 2.0**shifts, self._centres, self._most)
+        entropies = grids.entropies(self._values[::stride], self._frame[::stride])
+        least: npt.NDArray[np.float64] = np.minimum(entropies + shifts, self._exact)
+        return least
 
     def _measure_overhead(self, step: float) -> None:
         """Learn what the coder takes beyond the entropy, from the samples of the largest frames."""
         # Tensors of one size are mostly of one kind.
         _, order = np.unique(-self._sizes, return_index=True)
         order = order[:MAX_MEASURED]
+        ideal = self._entropies(step)
         measured: list[float] = []
         for number in order:
             values = self._parts[number]
             size = self._sizes[number]
-            if values.size < MIN_MEASURED:
+            if values.size < min(size, MIN_STREAMS) or values.size < MIN_MEASURED:
                 break
             raw = RawTensor(values, FLOAT32, values.shape, 0)
             try:
                 blob = ecuq.encode_raw(raw, step=step, threads=1, **self._coding)
             except CodecError:
                 break
-            frame = np.zeros(values.size, self._frame.dtype)
-            centre = self._centres[number : number + 1]
-            ideal = _entropy(values, frame, centre, step, self._most)[0]
             # The frame's own table is thinner spread.
             fixed = FRAME_BITS + TABLE_BITS * (1 - values.size / size)
-            over = (8 * len(blob) - fixed) / values.size - ideal
+            over = (8 * len(blob) - fixed) / values.size - ideal[number]
             measured.append(min(max(over, -MAX_OVERHEAD), MAX_OVERHEAD))
         if not measured:
             return
@@ -205,54 +236,89 @@ class RateModel:
             self._overhead[self._sizes == self._sizes[number]] = over
 
 
-def _middles(values: Floats, ends: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
-    """Return about the median of each part; 0 for an empty one."""
-    parts = np.linspace(0, 1, 33, endpoint=False)
-    places = (ends[:-1, None] + np.diff(ends)[:, None] * parts).astype(np.intp)
-    some = np.sort(np.append(values, np.float32(0))[places], axis=1)[:, 16]
-    return np.where(np.diff(ends) > 0, some, 0).astype(np.float64)
+def _distances(
+    values: Floats, ends: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return about the median of each part, and how far some of its values are from it, sorted."""
+    sizes = np.diff(ends)
+    count = max(33, SORTED // max(sizes.size, 1))
+    places = ends[:-1, None] + sizes[:, None] * np.linspace(0, 1, count, endpoint=False)
+    # An empty part shows a zero.
+    some = np.append(values, np.float32(0)).astype(np.float64)[places.astype(np.intp)]
+    some[sizes == 0] = 0
+    centres = np.median(some[:, :: max(1, count // 33)], axis=1)
+    return centres, np.sort(np.abs(some - centres[:, None]), axis=1)
 
 
-def _widest_range(values: Floats, ends: npt.NDArray[np.intp]) -> float:
-    """Return the largest distance between values of one part."""
-    starts = ends[:-1][np.diff(ends) > 0]
-    if starts.size == 0:
-        return 0.0
-    high, low = np.maximum.reduceat(values, starts), np.minimum.reduceat(values, starts)
-    return float((high.astype(np.float64) - low).max())
+def _ranges(values: Floats, ends: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+    """Return the distance of the largest and the smallest value of each part."""
+    ranges = np.zeros(ends.size - 1)
+    filled = np.diff(ends) > 0
+    starts = ends[:-1][filled]
+    if starts.size:
+        high, low = np.maximum.reduceat(values, starts), np.minimum.reduceat(values, starts)
+        ranges[filled] = high.astype(np.float64) - low
+    return ranges
+
+
+def _have_few(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Tell which parts may have so few different values that the codec keeps them."""
+    different = np.count_nonzero(np.diff(distances, axis=1), axis=1) + 1
+    few: npt.NDArray[np.bool_] = different < min(distances.shape[1] // 2, MAX_EXACT)
+    return few
+
+
+def _exact_bits(values: Floats, size: float) -> float:
+    """Return the bits a coordinate of values that are kept; infinite where they are too many."""
+    _, counts = np.unique(values, return_counts=True)
+    if not 0 < counts.size <= MAX_EXACT:
+        return math.inf
+    shares = counts / values.size
+    return float(-(shares * np.log2(shares)).sum()) + VALUE_BITS * counts.size / size
+
+
+@dataclass(frozen=True)
+class _Grids:
+    """Levels of each frame at multiples of its step; `most` is where its outliers begin."""
+
+    steps: npt.NDArray[np.float64]
+    centres: npt.NDArray[np.float64]
+    most: npt.NDArray[np.float64]
+
+    def entropies(self, values: Floats, frame: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return the bits a value of each frame, outliers included."""
+        frames = self.steps.size
+        half = min(MAX_LEVELS // 2, int(1.5 * (self.most / self.steps).max(initial=0)) + 2)
+        width = 2 * half + 1
+        # Outliers, at the ends of the window.
+        level = np.clip(self._levels(values, frame), -half, half).astype(np.intp)
+        level += frame * width + half
+        counts = np.bincount(level, minlength=frames * width)
+        ends = counts.reshape(frames, width)
+        outliers = ends[:, 0] + ends[:, -1]
+        place = np.flatnonzero(counts)
+        found, owner = counts[place], place // width
+        totals = np.maximum(np.bincount(owner, found, frames), 1)
+        bits = totals * np.log2(totals)
+        bits -= np.bincount(owner, found * np.log2(found), frames)
+        # A sample's entropy is low by about this (Miller and Madow).
+        bits += np.maximum(np.bincount(owner, minlength=frames) - 1, 0) / (2 * math.log(2))
+        entropy: npt.NDArray[np.float64] = (bits + OUTLIER_BITS * outliers) / totals
+        return entropy
+
+    def _levels(self, values: Floats, frame: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        step = float(self.steps[0])
+        if (self.steps == step).all() and 1e-30 < step < 1e30:
+            level: npt.NDArray[Any] = values * np.float32(1 / step)
+        else:
+            level = values / self.steps[frame]
+        if self.centres.any():
+            level = level - np.rint(self.centres / self.steps)[frame]
+        np.rint(level, out=level)
+        return level
 
 
 def round_step(step: float) -> float:
     """Return a step of 12 bits: its first thousands of multiples are float32 numbers."""
     mantissa, exponent = math.frexp(step)
     return math.ldexp(round(mantissa * 4096), exponent - 12)
-
-
-def _entropy(
-    values: Floats, frame: npt.NDArray[Any], centres: npt.NDArray[Any], step: float, most: float
-) -> npt.NDArray[np.float64]:
-    """Return each frame's bits a coordinate at their ideal; `most` is where outliers begin."""
-    # Very fine levels: those of a coarser grid, and the bits that tell them apart.
-    fine = 3 * most / step / MAX_LEVELS
-    shift = int(np.ceil(np.log2(fine))) if fine > 1 else 0
-    step *= 2.0**shift
-    half = min(MAX_LEVELS // 2, int(1.5 * most / step) + 2)
-    width = 2 * half + 1
-    level = values * np.float32(1 / step) if 1e-30 < step < 1e30 else values / step
-    if centres.any():
-        level = level - np.rint(centres / step)[frame]
-    # Outliers, at the ends of the window.
-    level = np.clip(np.rint(level, out=level), -half, half, out=level).astype(np.intp)
-    level += frame * width + half
-    counts = np.bincount(level, minlength=centres.size * width)
-    ends = counts.reshape(centres.size, width)
-    outliers = ends[:, 0] + ends[:, -1]
-    place = np.flatnonzero(counts)
-    found, owner = counts[place], place // width
-    totals = np.maximum(np.bincount(owner, found, centres.size), 1)
-    bits = totals * np.log2(totals)
-    bits -= np.bincount(owner, found * np.log2(found), centres.size)
-    # A sample's entropy is low by about this (Miller and Madow).
-    bits += np.maximum(np.bincount(owner, minlength=centres.size) - 1, 0) / (2 * math.log(2))
-    entropy: npt.NDArray[np.float64] = (bits + OUTLIER_BITS * outliers) / totals + shift
-    return entropy
