@@ -58,6 +58,11 @@ def with_outliers(size: int, seed: int) -> npt.NDArray[np.float32]:
     return x
 
 
+def two_clusters(size: int, seed: int) -> npt.NDArray[np.float32]:
+    """Return values near 0 and, one in 16, near 1."""
+    return bell(size, seed) / np.float32(256) + np.float32(random_integers(size, seed, 4) == 0)
+
+
 def extremes(size: int, seed: int) -> npt.NDArray[np.float32]:
     """Return values from one end of float32 to the other."""
     return (bell(size, seed).astype(np.float64) / 2 * float(np.finfo(np.float32).max)).astype(
@@ -148,10 +153,10 @@ CASES: dict[str, Case] = {
     ),
     "uniform-pairs": Case(_bell(6000), Ecuq(bits=2), {"explicit_levels": False, "tuple_size": 2}),
     "uniform-fours": Case(
-        lambda: heavy(9000, 7), Ecuq(bits=0.35), {"explicit_levels": False, "tuple_size": 4}
+        lambda: bell(9000, 7), Ecuq(bits=0.4), {"explicit_levels": False, "tuple_size": 4}
     ),
     "uniform-sixes": Case(
-        lambda: heavy(9000, 7), Ecuq(bits=0.25), {"explicit_levels": False, "tuple_size": 6}
+        lambda: two_clusters(9000, 7), Ecuq(bits=0.4), {"explicit_levels": False, "tuple_size": 6}
     ),
     "raw-bits": Case(_bell(2500), Ecuq(bits=12), {"explicit_levels": False}),
     "outliers": Case(lambda: with_outliers(3000, 8), Ecuq(bits=4), {"num_outliers": 6}),

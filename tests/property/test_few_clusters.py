@@ -41,6 +41,20 @@ def test_a_budget_is_used(bits: float, distance: float) -> None:
     assert step <= distance * 2.0 ** (3 - bits)
 
 
+@pytest.mark.parametrize("share", [1e-4, 1e-3, 5e-3])
+def test_a_sparse_tensor_is_a_list_of_its_values(share: float) -> None:
+    """One level needs no code words; bytes hardly depend on the step then."""
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal(200_000) * (rng.random(200_000) < share)).astype(np.float32)
+    nonzero = np.count_nonzero(x)
+    for step in (0.5, 0.1, 1e-2, 1e-3, 1e-5, 1e-7):
+        blob = ecuq.encode(x, step=step)
+        assert len(blob) <= 6 * nonzero + 200
+    blob = ecuq.encode(x, bits=max(0.01, 8 * (6 * nonzero + 200) / x.size))
+    error = np.asarray(ecuq.decode(blob)) - x
+    assert np.sum(error**2) <= 1e-4 * np.sum(x**2)
+
+
 @pytest.mark.parametrize("size", [1000, 60_000, 1_000_000])
 def test_two_values_of_a_mask_stay_exact_with_a_step(size: int) -> None:
     x = np.where(np.arange(size) % 7 < 3, 0, -1e9).astype(np.float32)

@@ -142,7 +142,7 @@ def test_one_state_dict_ends_before_its_time(work: str) -> None:
     """Many tensors, and so many calls of the core."""
     check_one_call(
         work,
-        log2_size=24,
+        log2_size=26,
         prepare="""
 model = {str(i): x[i::20].copy() for i in range(20)}
 blob = encode_state_dict(model, bits=9)

@@ -275,6 +275,40 @@ def test_a_mask_beside_weights(bits: float, value: float) -> None:
     assert errors[0] < 1.05 * errors[1]
 
 
+ODD_TENSORS = {
+    "few values": lambda rng: np.clip(np.rint(40 * rng.standard_normal((300, 300))), -127, 127),
+    "far values": lambda rng: 1e34 * rng.integers(0, 200, (300, 300)),
+    "far from zero": lambda rng: 1e30 + 1e24 * rng.standard_normal((300, 300)),
+    "heavy tails": lambda rng: rng.standard_cauchy((300, 300)),
+    "pruned": lambda rng: rng.standard_normal((300, 300)) * (rng.random((300, 300)) < 0.1),
+    "sparse": lambda rng: rng.standard_normal((300, 300)) * (rng.random((300, 300)) < 0.03),
+}
+
+
+@pytest.mark.parametrize("bits", [0.5, 1, 2])
+@pytest.mark.parametrize("kind", ODD_TENSORS)
+def test_the_budget_is_used_beside_odd_tensors(kind: str, bits: float) -> None:
+    rng = np.random.default_rng(0)
+    model = {
+        "odd": ODD_TENSORS[kind](rng).astype(np.float32),
+        "w": (0.02 * rng.standard_normal((300, 300))).astype(np.float32),
+    }
+    blob = encode_state_dict(model, bits=bits)
+    check_budget(model, bits, blob)
+    used = 8 * len(blob) / (bits * num_coordinates(model))
+    # Different values that float32 holds no finer are exact sooner.
+    assert used >= (0.6 if kind == "far from zero" else 0.9)
+
+
+def test_a_constant_at_the_end_of_float32() -> None:
+    rng = np.random.default_rng(0)
+    constant = np.full((300, 300), np.finfo(np.float32).min)
+    w = (0.02 * rng.standard_normal((300, 300))).astype(np.float32)
+    restored = decode_state_dict(encode_state_dict({"constant": constant, "w": w}, bits=2))
+    assert np.array_equal(restored["constant"], constant)
+    assert np.mean((np.asarray(restored["w"]) - w) ** 2) < 0.02 * np.mean(w**2)
+
+
 @pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
 def test_a_tensor_of_large_values_takes_its_share(spread: float) -> None:
     rng = np.random.default_rng(0)

@@ -70,7 +70,7 @@ std::optional<Levels> levels_at(const ValueRange& range, double step, double ori
                                                 static_cast<std::int32_t>(last - first) + 1);
   const bool has_zero = origin == 0 && first <= 0 && last >= 0;
   if (has_zero && value_of(*levels, -first) != 0) levels = levels_around_zero(step, first, last);
-  if (!levels) return std::nullopt;
+  if (!levels || !can_hold(dtype, levels->x_min, levels->x_max)) return std::nullopt;
   constexpr double kRounding = 0x1p-16;
   const double distance = make_grid(*levels).step;
   const bool is_close = distance <= step * (1 + kRounding) && distance >= step * (1 - kRounding);

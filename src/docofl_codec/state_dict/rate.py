@@ -40,9 +40,11 @@ MAX_MEASURED = 3
 MIN_MEASURED = 1024
 MIN_STREAMS = 4096  # values of a frame that has as many streams as a large one
 MAX_PROBES = 40
+FAR_PROBES = 8
 SORTED = 8192  # values whose distances from the middle of their frames are looked at
 MOST_FACTOR = 1.3  # from the 99 % of them that are nearest to where outliers begin
 MAX_EXACT = 256
+FINEST = 2.0**-28  # the least step, as a part of a frame's range
 VALUE_BITS = 32
 NEAR = 0.3  # logarithms of steps between which bits are a straight line
 MAX_CORRECTIONS = 3
@@ -111,7 +113,7 @@ class RateModel:
         self._ranges = _ranges(values, ends)
         centres, distances = _distances(values, ends)
         most = distances[:, int(0.99 * (distances.shape[1] - 1))]
-        self._most = MOST_FACTOR * most
+        self._most = MOST_FACTOR * np.where(most > 0, most, distances[:, -1])
         # Frames around zero, as most are, need no centre.
         self._centres = np.where(np.abs(centres) < self._most / 4, 0, centres)
         self._exact = np.array(
@@ -126,7 +128,7 @@ class RateModel:
         some = np.isinf(self._exact) & (self._ranges > 0)
         some = some if some.any() else self._ranges > 0
         self._least = float(self._ranges[some].min(initial=math.inf))
-        self._widest = float(self._ranges[some].max(initial=0))
+        self._widest = float(self._ranges.max(initial=0))
         largest = int(np.argmax(np.where(some, self._sizes, -1)))
         middle = float(distances[largest, distances.shape[1] // 2])
         self._spread = max(middle, float(self._most[largest]) / 16, self._least * 2.0**-40)
@@ -155,7 +157,12 @@ class RateModel:
         """Bound the logarithm of a step: one level for all, or as many as a frame can have."""
         if self._widest == 0:
             return exponent
-        return min(max(exponent, math.log2(self._least) - 29), math.log2(self._widest) + 2)
+        return min(max(exponent, math.log2(self._least * FINEST)), self.coarsest)
+
+    @property
+    def coarsest(self) -> float:
+        """The logarithm of a step that leaves one level everywhere."""
+        return math.log2(self._widest) + 2 if self._widest else 0.0
 
     def _solve(self, exponent: float, bits: float) -> tuple[float, float]:
         """Return the logarithm of a step by secants on a part of the sample, and the slope."""
@@ -163,7 +170,8 @@ class RateModel:
         low: tuple[float, float] | None = None  # finer than wanted, with its excess
         high: tuple[float, float] | None = None
         slope = -1.0
-        for _ in range(MAX_PROBES):
+        stride = 1.0
+        for probe in range(MAX_PROBES):
             exponent = self.clamp(exponent)
             excess = (self.bits(2.0**exponent, COARSE) - bits) / total
             if excess > 0:
@@ -172,9 +180,11 @@ class RateModel:
                 high = (exponent, excess)
             if low is None or high is None:
                 change = min(max(1.1 * excess, -4.0), 4.0) + (0.02 if excess > 0 else -0.02)
-                if self.clamp(exponent + change) == exponent:
+                # Bits that hardly change: farther each time.
+                stride *= 2 if probe >= FAR_PROBES else 1
+                if self.clamp(exponent + stride * change) == exponent:
                     break
-                exponent += change
+                exponent += stride * change
                 continue
             slope = min((high[1] - low[1]) / (high[0] - low[0]), -0.05)
             if high[0] - low[0] < NEAR:
@@ -193,7 +203,7 @@ class RateModel:
     def _entropies(self, step: float, stride: int = 1) -> npt.NDArray[np.float64]:
         """Return each frame's bits a coordinate at their ideal."""
         # A frame has levels enough for its range, or a step of its own.
-        steps = np.maximum(step, self._ranges * 2.0**-29)
+        steps = np.maximum(step, self._ranges * FINEST)
         # Levels that are many for the sample: those of a coarser grid, and the bits that tell them
         # apart.
         counts = np.diff(self._ends) / (stride * MIN_VALUES)
@@ -271,7 +281,8 @@ def _have_few(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 def _exact_bits(values: Floats, size: float) -> float:
     """Return the bits a coordinate of values that are kept; infinite where they are too many."""
     _, counts = np.unique(values, return_counts=True)
-    if not 0 < counts.size <= MAX_EXACT:
+    # Many that are seen once: there are others that are not seen.
+    if not 0 < counts.size <= MAX_EXACT or 4 * np.count_nonzero(counts == 1) > counts.size:
         return math.inf
     shares = counts / values.size
     return float(-(shares * np.log2(shares)).sum()) + VALUE_BITS * counts.size / size
@@ -309,7 +320,8 @@ class _Grids:
     def _levels(self, values: Floats, frame: npt.NDArray[Any]) -> npt.NDArray[Any]:
         step = float(self.steps[0])
         if (self.steps == step).all() and 1e-30 < step < 1e30:
-            level: npt.NDArray[Any] = values * np.float32(1 / step)
+            with np.errstate(over="ignore"):
+                level: npt.NDArray[Any] = values * np.float32(1 / step)
         else:
             level = values / self.steps[frame]
         if self.centres.any():

@@ -11,7 +11,6 @@ One flat vector, and a tensor of few different values, are left to the codec's o
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -42,11 +41,11 @@ from docofl_codec.state_dict.index import (
 from docofl_codec.state_dict.rate import (
     RateModel,
     SamplePart,
-    round_step,
     sample_memory,
     sample_sizes,
 )
 from docofl_codec.state_dict.rules import Choice, Rules, choose_stores
+from docofl_codec.state_dict.search import StepSearch
 from docofl_codec.state_dict.sink import Sink
 from docofl_codec.state_dict.source import TensorSource
 from docofl_codec.state_dict.tensors import CODED_DTYPES, Memory, TensorSpec, widen_bfloat16
@@ -66,16 +65,7 @@ FEW_VALUES = 256
 FEW_SAMPLE = 1024
 BLOCK = 65_536
 LEAST_BLOCK_BYTES = 9
-# The sample is never quite right: aim below the budget at first, by this part of it or, where bits
-# are few, this part of a bit. Be content with so much less again.
-FIRST_MARGIN = 0.007
-FIRST_BITS_MARGIN = 0.012
-NEXT_MARGIN = 0.002
-BAND = 0.015
-MAX_PASSES = 6
-ENOUGH_PASSES = 3
-MAX_WIDENINGS = 400
-MAX_LEVELS = 1 << 29
+MAX_LEVELS = 1 << 28  # on each side of zero
 
 
 @dataclass
@@ -267,38 +257,19 @@ class _Writer:
         self, groups: list[list[int]], sizes: list[int], mark: int, room: int, around: int
     ) -> None:
         """Write frames of one step that fit the room."""
-        model = self._sample(groups)
         kept = len(self._sections)
         total = sum(sizes)
-        margin = max(FIRST_MARGIN, FIRST_BITS_MARGIN * total / (8 * room))
-        least = (1 - margin - BAND) * room
-        step = model.find_step(8 * room * (1 - margin))
-        fits: float | None = None
-        known: list[tuple[float, float]] = []  # logarithms of steps, bits a coordinate
-        for attempt in range(MAX_PASSES):
-            written = self._write_frames(groups, sizes, step, mark, kept)
-            known.append((math.log2(step), 8 * written / total))
-            if written <= room:
-                if written >= least or attempt >= ENOUGH_PASSES:
-                    return
-                fits = step
-            elif fits is not None and attempt >= ENOUGH_PASSES:
-                break
-            margin = NEXT_MARGIN * (attempt + 1)
-            step = _next_step(model, known, 8 * room * (1 - margin) / total, total)
-            if fits is not None and step >= fits * (1 - NEXT_MARGIN):
-                break
-            if fits is None:
-                step = max(step, 2.0 ** known[-1][0] * (1 + NEXT_MARGIN))
-        if fits is not None:
-            step = fits
-            if written <= room:
-                return
-        for _ in range(MAX_WIDENINGS):
-            if self._write_frames(groups, sizes, step, mark, kept) <= room:
-                return
-            step *= 1.5
-        raise self._too_small(around + self._sink.tell() - mark)
+        search = StepSearch(self._sample(groups), 8 * room / total, total)
+        step: float | None = search.first()
+        last = step
+        while step is not None:
+            last = step
+            search.add(step, 8 * self._write_frames(groups, sizes, step, mark, kept) / total)
+            step = search.next()
+        if search.best is None:
+            raise self._too_small(around + self._sink.tell() - mark)
+        if search.best != last:
+            self._write_frames(groups, sizes, search.best, mark, kept)
 
     def _sample(self, groups: list[list[int]]) -> RateModel:
         numbers = [number for group in groups for number in group]
@@ -363,19 +334,6 @@ class _Writer:
             except CodecError as its_own:
                 return InvalidInputError(f"tensor {self._specs[number].name!r}: {its_own}")
         return InvalidInputError(str(error))
-
-
-def _next_step(
-    model: RateModel, known: list[tuple[float, float]], bits: float, total: int
-) -> float:
-    """Return the step for a number of bits a coordinate, from what others took."""
-    exponent, found = known[-1]
-    if len(known) > 1 and known[-2][0] != exponent:
-        slope = (found - known[-2][1]) / (exponent - known[-2][0])
-        if -1.5 < slope < -0.02:
-            return round_step(2.0 ** model.clamp(exponent + (bits - found) / slope))
-    missed = found - model.bits(2.0**exponent) / total
-    return model.find_step((bits - missed) * total)
 
 
 def write_state_dict(
