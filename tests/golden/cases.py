@@ -61,7 +61,8 @@ def with_outliers(size: int, seed: int) -> npt.NDArray[np.float32]:
 def two_clusters(size: int, seed: int) -> npt.NDArray[np.float32]:
     """Return values near 0 and, one in 16, near 1."""
     is_one = random_integers(size, seed, 4) == 0
-    return bell(size, seed) / np.float32(256) + is_one.astype(np.float32)
+    x: npt.NDArray[np.float32] = bell(size, seed) / np.float32(256) + is_one.astype(np.float32)
+    return x
 
 
 def extremes(size: int, seed: int) -> npt.NDArray[np.float32]:
