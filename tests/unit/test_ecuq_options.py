@@ -100,9 +100,13 @@ def test_levels_are_multiples_of_the_step(step: float) -> None:
     x = normal(70_000)
     x[::2] = 0
     for part in (x, x[:1000], x + np.float32(5.5)):
-        x_hat = np.asarray(ecuq.decode(ecuq.encode(part, step=step)), dtype=float)
+        blob = ecuq.encode(part, step=step)
+        x_hat = np.asarray(ecuq.decode(blob), dtype=float)
         assert np.array_equal(x_hat / step, np.rint(x_hat / step))
-        assert np.abs(x_hat - part).max() <= step / 2 * (1 + 1e-4)
+        # Positions in the grid of a large tensor, wider than its values, are float32 numbers.
+        num_levels = inspect(blob).num_levels or 0
+        rounding = 2.0**-24 * num_levels if part.size > 49_152 else 0
+        assert np.abs(x_hat - part).max() <= (0.5 + rounding) * step
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e-30, 1, 1e30, 3.4e38])
