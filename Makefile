@@ -5,7 +5,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python $(INSTALL)
+BENCH_VENV := .venv-bench
+BENCH_BIN := $(BENCH_VENV)/bin
+BENCH_PIP := $(BENCH_BIN)/python $(INSTALL)
 SOURCES := $(shell find cpp bindings -name '*.cpp' -o -name '*.h' -o -name '*.inl' -o -name 'CMakeLists.txt')
 PACKAGE := $(SOURCES) CMakeLists.txt pyproject.toml $(shell find src -name '*.py' -o -name '*.pyi')
 CPP_FILES := $(shell find cpp bindings -name '*.cpp' -o -name '*.h' -o -name '*.inl')
@@ -77,8 +81,11 @@ $(VENV)/docs-tools: $(VENV)/package
 	$(PIP) "$$(echo build/wheel/*.whl)[docs]"
 	touch $@
 
-$(VENV)/bench-tools: $(VENV)/test-tools
-	$(PIP) -r benchmarks/requirements.txt
+# Peers want their own versions of what the integrations use too: an environment apart.
+$(BENCH_VENV)/tools: $(VENV)/package benchmarks/requirements.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_PIP) --force-reinstall --no-deps build/wheel/*.whl
+	$(BENCH_PIP) "$$(echo build/wheel/*.whl)[fl,test]" -r benchmarks/requirements.txt
 	touch $@
 
 # --- what people do ------------------------------------------------------------------------------
@@ -211,14 +218,14 @@ format: $(VENV)/check-tools
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_FILES)
 
-bench: $(VENV)/bench-tools
-	$(BIN)/python -m benchmarks.compare
-	$(BIN)/python -m benchmarks.quality
-	$(BIN)/python -m benchmarks.compare_eden
-	$(BIN)/python -m benchmarks.framework
-	$(BIN)/python -m benchmarks.fl_overhead
-	$(BIN)/python -m benchmarks.state_dict
-	$(BIN)/python -m pytest benchmarks/micro -m bench -p no:cacheprovider
+bench: $(BENCH_VENV)/tools
+	$(BENCH_BIN)/python -m benchmarks.compare
+	$(BENCH_BIN)/python -m benchmarks.quality
+	$(BENCH_BIN)/python -m benchmarks.compare_eden
+	$(BENCH_BIN)/python -m benchmarks.framework
+	$(BENCH_BIN)/python -m benchmarks.fl_overhead
+	$(BENCH_BIN)/python -m benchmarks.state_dict
+	$(BENCH_BIN)/python -m pytest benchmarks/micro -m bench -p no:cacheprovider
 
 # What docs/design/accuracy.md reports; runs that are done are not done again.
 accuracy: $(VENV)/test-tools
@@ -235,4 +242,4 @@ docs: $(VENV)/docs-tools
 	$(BIN)/sphinx-build -q -E -W --keep-going -b html docs build/docs
 
 clean:
-	rm -rf build $(VENV)
+	rm -rf build $(VENV) $(BENCH_VENV)

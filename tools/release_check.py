@@ -32,7 +32,7 @@ WORK = ROOT / "build/release-check"
 COPIED = ("tests", "docs", "examples", "benchmarks", "tools", "pyproject.toml", "*.md", "LICENSE")
 # Needs the sources.
 NOT_COPIED = ("tests/test_architecture.py", "tests/integration")
-NOT_IN_SOURCES = re.compile(r"build/|\.venv/|.*\.(so|o|a|pyc)$")
+NOT_IN_SOURCES = re.compile(r"build/|\.venv(-bench)?/|.*\.(so|o|a|pyc)$")
 MAX_SOURCE_BYTES = 5_000_000
 ALLOWED_IN_WHEEL = re.compile(
     r"docofl_codec/([\w/]+\.pyi?|py\.typed|_core\.[\w-]+\.so)"

@@ -24,6 +24,9 @@ double rough_exp2(double x) {
   return std::ldexp(1.0 + part * (0.6565 + part * 0.3435), static_cast<int>(whole));
 }
 
+// Trials take time: a small tensor has one way for its grid to lie.
+bool is_small(const TensorView& tensor) { return tensor.size < 2048; }
+
 // How a grid lies.
 struct Anchor {
   enum class Kind {
@@ -58,7 +61,9 @@ class BytesSearch {
   std::optional<double> rough_error(std::optional<double> step) {
     const double guess = step ? length_ * parts_ / *step : first_guess(limit());
     const auto start = static_cast<std::int64_t>(std::min(guess, static_cast<double>(end() - 1)));
-    rough_ = search(coarse_sample_, 0, end(), start, limit());
+    // Without others to compare with, this one only has to be near what is found later.
+    const double slack = is_small(tensor_) ? std::max(tolerance_, kRoughSlack) : tolerance_;
+    rough_ = search(coarse_sample_, 0, end(), start, limit(), slack);
     if (rough_ == 0) return std::nullopt;
     const Grid& grid = grid_for(coarse_sample_, rough_);
     const LevelMeans means(coarse_sample_, grid.levels, grid.code.layout);
@@ -134,6 +139,8 @@ class BytesSearch {
   static constexpr double kRoundingBits = 16;
   // The part of the tolerance with which the search on the sample is satisfied.
   static constexpr double kSlack = 0.3;
+  // Bits a coordinate with which a first one is.
+  static constexpr double kRoughSlack = 0.06;
   static constexpr int kMaxPasses = 8;
   static constexpr int kMaxProbes = 48;
   static constexpr int kMaxGuesses = 8;
@@ -200,16 +207,15 @@ class BytesSearch {
     const std::int64_t start = exceeds < end() ? exceeds - 1
                                : fits > 0      ? fits + 1
                                                : std::max<std::int64_t>(1, rough_);
-    return search(sample_, fits, exceeds, start, most);
+    const double slack = tolerance_ * (sample_.is_whole() ? 1 : kSlack);
+    return search(sample_, fits, exceeds, start, most, slack);
   }
 
-  // The same for one sample, from `start`, satisfied with a little below the limit. Twice the
-  // levels cost about a bit: the first steps follow that slope, then the one they found; after them
-  // the bracket is halved.
+  // The same for one sample, from `start`, satisfied with `slack` below the limit. Twice the levels
+  // cost about a bit: the first steps follow that slope, then the one they found; after them the
+  // bracket is halved.
   std::int64_t search(const Sample& sample, std::int64_t low, std::int64_t high, std::int64_t start,
-                      double most) {
-    const bool is_rough = &sample == &coarse_sample_ || sample.is_whole();
-    const double slack = is_rough ? tolerance_ : tolerance_ * kSlack;
+                      double most, double slack) {
     const double aim = most - slack / 2;
     double slope = 1;
     double last_log = 0, last_bits = 0;
@@ -258,15 +264,13 @@ class BytesSearch {
   std::map<std::pair<const Sample*, std::int64_t>, Grid> grids_;
 };
 
-// Grids that may suit. Trials take time: small tensors have one, and where levels are many it does
-// not matter how they lie.
+// Grids that may suit. Where levels are many it does not matter how they lie.
 std::vector<Anchor> anchors_for(const PlanRequest& request, const Sample& sample,
                                 const ValueRange& range) {
-  constexpr std::size_t kMinSize = 2048;
   constexpr double kMaxAnchorBits = 4.5;
   if (request.options.bits > kMaxAnchorBits) return {{Anchor::Kind::kRange, 0}};
   const bool is_one_sided = range.x_min >= 0 || range.x_max <= 0;
-  if (request.tensor.size < kMinSize) {
+  if (is_small(request.tensor)) {
     return {{is_one_sided ? Anchor::Kind::kRange : Anchor::Kind::kLevel, 0}};
   }
   std::vector<Anchor> anchors = {{Anchor::Kind::kBorder, 0}, {Anchor::Kind::kRange, 0}};
@@ -283,9 +287,13 @@ std::vector<Anchor> anchors_for(const PlanRequest& request, const Sample& sample
 PayloadPlan search_bytes(const PlanRequest& request, const Sample& sample,
                          const ValueRange& range) {
   constexpr std::size_t kCoarseSampleSize = 16384;
-  Sample coarse_sample(sample.view(), kCoarseSampleSize, Sample::kShortRun, false);
-  coarse_sample.gather(0, sample.size());
-  coarse_sample.finish();
+  std::optional<Sample> smaller;
+  if (sample.size() > kCoarseSampleSize) {
+    smaller.emplace(sample.view(), kCoarseSampleSize, Sample::kShortRun, false);
+    smaller->gather(0, sample.size());
+    smaller->finish();
+  }
+  const Sample& coarse_sample = smaller ? *smaller : sample;
   std::vector<BytesSearch> searches;
   std::size_t best = 0;
   std::optional<double> least, step;

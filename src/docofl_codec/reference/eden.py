@@ -593,7 +593,8 @@ def restore(
     with np.errstate(over="ignore", invalid="ignore"):
         for number, block in _blocks(levels.size):
             x_hat[block] = rotate_back(levels[block], seed, block.start) * scales[number]
-    return np.clip(x_hat, -LARGEST, LARGEST)
+    largest = np.float32(LARGEST)  # NumPy 1 would make float64 of a Python float
+    return np.clip(x_hat, -largest, largest)
 
 
 def payload(encoded: Encoded) -> bytes:
