@@ -34,7 +34,7 @@ constexpr double kMaxScalarOutliers = 0.001;
 constexpr int kGuesses = 3;
 constexpr double kFarBits = 0.15;
 // A bit's worth (TrellisModel::rate_weight) for values that are not symmetric, found by trial.
-constexpr float kSkewRateWeight = 0.5f;
+constexpr float kSkewRateWeight = 0.36f;
 // Of the step's logarithm, for a bit too much.
 constexpr double kGain = 1.5;
 constexpr double kMaxGain = 8;
