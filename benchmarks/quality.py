@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import bounds
 from benchmarks.case import nmse
 from benchmarks.report import Table, progress, show
 from benchmarks.timing import interleaved_min
@@ -195,21 +196,35 @@ def speeds(x: Floats, bits: float) -> dict[str, float]:
     return {name: x.size / seconds / 1e6 for name, seconds in found.items()}
 
 
-def compare(name: str, x: Floats, bits: float) -> list[str]:
-    """Return the cells of a row."""
+def limits(name: str, x: Floats, base: Coded, best: Coded) -> list[str]:
+    """Return what scalar quantizers and any codes could do, where the density is known."""
+    if name not in ("normal", "lognormal"):
+        return ["", "", ""]
+    source = bounds.Source.of(name)
+    power = float(np.mean(np.square(x, dtype=np.float64)))
+    least = {
+        bound: bound(source, bits) / power
+        for bound, bits in ((bounds.scalar, base.real_bits), (bounds.shannon, best.real_bits))
+    }
+    distance = 10 * np.log10(best.nmse / least[bounds.shannon])
+    ratios = [f"{error / base.nmse:.3f}" for error in least.values()]
+    return [*ratios, f"{distance:.2f}"]
+
+
+def compare(name: str, x: Floats, bits: float) -> tuple[list[str], list[str]]:
+    """Return the cells of a row of errors and of one of speeds."""
     progress(f"{name}, {bits:g} bits")
     base = paper(x, bits)
     fast, auto, best = (ours(x, base.real_bits, way) for way in WAYS)
-    speed = speeds(x, base.real_bits)
+    first = [name, f"{base.real_bits:.3f}"]
+    speed = [f"{value:.0f}" for value in speeds(x, base.real_bits).values()]
     cells = [
-        name,
-        f"{base.real_bits:.3f}",
+        *first,
         f"{base.nmse:.3g}",
         f"{fast.nmse / base.nmse:.3f}",
         f"{auto.nmse / base.nmse:.3f}",
         f"{best.nmse / base.nmse:.3f}",
-        f"{10 * np.log10(best.nmse * 4**best.real_bits):.2f}" if name == "normal" else "",
-        *(f"{value:.0f}" for value in speed.values()),
+        *limits(name, x, base, best),
     ]
     for package, code in PEERS.values():
         if importlib.util.find_spec(package) is None:
@@ -219,7 +234,7 @@ def compare(name: str, x: Floats, bits: float) -> list[str]:
         mine = ours(x, max(peer.real_bits, 0.01), "best")
         cells.append(f"{mine.nmse / peer.nmse:.3f} at {peer.real_bits:.2f}")
     progress("")
-    return cells
+    return cells, [*first, *speed]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -237,19 +252,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"{name} is left out: {error}")
             continue
         rows += [compare(name, x, bits) for bits in options.bits]
-    columns = [
-        "data",
-        "bits",
+    errors = [
         "paper's NMSE",
         "fast / paper",
-        "fast, auto / paper",
+        "auto / paper",
         "best / paper",
+        "scalar bound / paper",
+        "Shannon / paper",
         "best, dB from Shannon",
-        *(f"{call} {way}" for call in ("encode", "decode") for way in WAYS),
         *(f"best / {name}" for name in PEERS),
     ]
-    title = "Squared error at equal bytes; millions of coordinates a second on one thread"
-    show(Table(title, columns, rows, ["data"]))
+    calls = [f"{call} {way}" for call in ("encode", "decode") for way in WAYS]
+    for title, columns, cells in (
+        ("Squared error at equal bytes", errors, [row for row, _ in rows]),
+        ("Millions of coordinates a second, one thread", calls, [row for _, row in rows]),
+    ):
+        show(Table(title, ["data", "bits", *columns], cells, ["data"]))
 
 
 if __name__ == "__main__":
