@@ -56,13 +56,13 @@ def shannon(source: Source, bits: float) -> float:
     The algorithm of Blahut (1972) for a slope theta, in which rate and error are those of a channel
     from values to places. Four times the slope takes about a bit.
     """
-    theta = 4.0**-bits
+    theta = math.pow(4, -bits)
     for _ in range(MAX_SLOPES):
         rate, error = _channel(source, theta)
         if abs(rate - bits) < NEAR:
             # The curve has this slope.
             return error + 2 * theta * math.log(2) * (rate - bits)
-        theta *= 4.0 ** (rate - bits)
+        theta *= math.pow(4, rate - bits)
     raise ValueError(f"bits: found {bits}, for which no slope was found")
 
 

@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
             ("rho", ("--quick",)),
             ("correction", ()),
             ("adaptive", ("--seeds", "3")),
-            ("ef21", ("--quick",)),
+            ("ef21", ("--rounds", "300")),
             ("kv", ("--quick",)),
             ("bw", ("--rounds", "60")),
             ("bc", ("--rounds", "60")),
