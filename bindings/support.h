@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/parallel.h"
+#include "docofl/ecuq.h"
 #include "docofl/frame.h"
 #include "docofl/tensor.h"
 
@@ -39,6 +40,13 @@ class Buffer {
 inline docofl::DType dtype_from_id(int id) {
   if (id < 0 || id >= docofl::kNumDTypes) throw py::value_error("dtype id out of range");
   return static_cast<docofl::DType>(id);
+}
+
+inline docofl::Coder coder_of(int number) {
+  constexpr docofl::Coder kCoders[] = {docofl::Coder::kHuffman, docofl::Coder::kRans,
+                                       docofl::Coder::kEither};
+  if (number < 0 || number >= 3) throw py::value_error("coder: expected 0, 1 or 2");
+  return kCoders[number];
 }
 
 // The tensor in a buffer of bytes, checked against its shape.

@@ -39,6 +39,14 @@ class Frame:
     def decode_into(self, out: Any, out_dtype: int, threads: int) -> None: ...
     def store_values(self, values: Any, out: Any, out_dtype: int) -> None: ...
 
+class ByteRoom:
+    size: int
+    def __init__(self) -> None: ...
+    def reserve(self, capacity: int) -> None: ...
+    def write(self, data: Any) -> None: ...
+    def cut(self, size: int) -> None: ...
+    def take(self) -> bytes: ...
+
 def ecuq_encode(
     data: Any,
     dtype: int,
@@ -53,6 +61,15 @@ def ecuq_encode(
     centroids: bool = True,
     coder: int = 0,
 ) -> bytes: ...
+def ecuq_encode_frames(
+    tensors: Sequence[tuple[Any, int]],
+    step: float,
+    best: bool,
+    coder: int,
+    threads: int,
+    out: ByteRoom,
+    most: int,
+) -> list[int]: ...
 def eden_encode(
     data: Any,
     dtype: int,

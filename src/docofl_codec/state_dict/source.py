@@ -26,7 +26,7 @@ class TensorSource(Protocol):
         ...
 
     def load(self, number: int) -> Memory:
-        """Return the values of a tensor; they may be gone when the next one is loaded."""
+        """Return the values of a tensor; they stay as long as somebody holds them."""
         ...
 
 

@@ -12,7 +12,7 @@ One flat vector, and a tensor of few different values, are left to the codec's o
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,6 +92,7 @@ class _Writer:
         progress: Progress | None,
         quality: ecuq.Quality,
         coder: ecuq.Coder | None,
+        at_once: bool,
     ) -> None:
         self._coding: ecuq.Coding = {"quality": quality, "coder": coder}
         self._source = source
@@ -101,6 +102,7 @@ class _Writer:
         self._flatten = flatten
         self._threads = threads
         self._progress = progress
+        self._at_once = at_once
         self._sections: list[Section] = []
         self._entries: dict[int, Entry] = {}
         self._entry_bytes: bytes | None = None
@@ -109,8 +111,7 @@ class _Writer:
         self._stores = self._choose(rules)
 
     def _choose(self, rules: Rules | None) -> list[Choice]:
-        exact = sum(spec.num_bytes for spec in self._specs if not spec.alias_of)
-        if exact + allowance(self._specs) <= self._limit:
+        if self._exact_bytes() <= self._limit:
             return ["exact"] * len(self._specs)
         return choose_stores(
             self._specs,
@@ -120,8 +121,14 @@ class _Writer:
             budget_bytes=self._limit,
         )
 
+    def _exact_bytes(self) -> int:
+        """Return what all tensors would take as they are, or a little more."""
+        values = sum(spec.num_bytes for spec in self._specs if not spec.alias_of)
+        return values + allowance(self._specs)
+
     def run(self) -> Index:
         """Write everything."""
+        self._sink.reserve(min(self._limit, self._exact_bytes()))
         self._sink.write(HEADER)
         self._write_kept()
         groups = self._groups()
@@ -261,15 +268,16 @@ class _Writer:
         total = sum(sizes)
         search = StepSearch(self._sample(groups), 8 * room / total, total)
         step: float | None = search.first()
-        last = step
+        last, written = step, 0
         while step is not None:
             last = step
-            search.add(step, 8 * self._write_frames(groups, sizes, step, mark, kept) / total)
+            written = self._write_frames(groups, sizes, step, mark, kept, room)
+            search.add(step, 8 * written / total)
             step = search.next()
         if search.best is None:
-            raise self._too_small(around + self._sink.tell() - mark)
+            raise self._too_small(around + written)
         if search.best != last:
-            self._write_frames(groups, sizes, search.best, mark, kept)
+            self._write_frames(groups, sizes, search.best, mark, kept, room)
 
     def _sample(self, groups: list[list[int]]) -> RateModel:
         numbers = [number for group in groups for number in group]
@@ -284,19 +292,49 @@ class _Writer:
         return RateModel(parts, self._coding)
 
     def _write_frames(
-        self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
+        self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int, room: int
     ) -> int:
-        """Write all frames with a step after the mark; return their bytes."""
+        """Write all frames with a step after the mark, as far as they fit; return their bytes."""
         self._sink.cut(mark)
         del self._sections[kept:]
-        done, total = 0, sum(sizes)
-        for group, size in zip(groups, sizes, strict=True):
-            blob = self._encode(group, step=step)
-            self._sections.append(Section(FRAME, len(blob)))
-            self._sink.write(blob)
-            done += size
-            self._tell(done, total)
-        return self._sink.tell() - mark
+        done, total, used = 0, sum(sizes), 0
+        for batch in self._batches(sizes):
+            frame_bytes = self._encode_frames(groups[batch], step, room - used)
+            for size, num_bytes in zip(sizes[batch], frame_bytes, strict=True):
+                self._sections.append(Section(FRAME, num_bytes))
+                used += num_bytes
+                done += size
+                self._tell(done, total)
+        return used
+
+    def _batches(self, sizes: list[int]) -> Iterator[slice]:
+        """Cut frames into runs of at most so many coordinates as are held at once."""
+        most = sum(sizes) if self._at_once else max(sizes)
+        begin = held = 0
+        for number, size in enumerate(sizes):
+            if held + size > most:
+                yield slice(begin, number)
+                begin, held = number, 0
+            held += size
+        yield slice(begin, len(sizes))
+
+    def _encode_frames(self, groups: list[list[int]], step: float, most: int) -> list[int]:
+        """Write frames if they take at most so many bytes; return their sizes."""
+        raws = [_raw(self._load(group)) for group in groups]
+        room = self._sink.room()
+        try:
+            sizes = ecuq.encode_frames(
+                raws, step=step, threads=self._threads, out=room, most=most, **self._coding
+            )
+        except CodecError:
+            # Some tensor cannot have this step: it gets another, or the blame.
+            blobs = [self._encode(group, step=step) for group in groups]
+            sizes = [len(blob) for blob in blobs]
+            if sum(sizes) <= most:
+                for blob in blobs:
+                    room.write(blob)
+        self._sink.pass_on(room)
+        return sizes
 
     def _tell(self, done: int, total: int) -> None:
         if self._progress is not None:
@@ -304,12 +342,7 @@ class _Writer:
 
     def _encode(self, group: list[int], **options: Any) -> bytes:
         """Return the frame of some tensors."""
-        if len(group) == 1:
-            memory = self._source.load(group[0])
-        else:
-            dtype = self._specs[group[0]].dtype
-            parts = [np.array(self._source.load(number).flat) for number in group]
-            memory = Memory(dtype, np.concatenate(parts))
+        memory = self._load(group)
         try:
             return self._encode_memory(memory, options)
         except CodecError as error:
@@ -317,11 +350,16 @@ class _Writer:
                 return self._encode_memory(memory, {"step": _widest_step(memory)})
             raise self._blame(group, options, error) from None
 
+    def _load(self, group: list[int]) -> Memory:
+        """Return the values of a frame."""
+        if len(group) == 1:
+            return self._source.load(group[0])
+        parts = [self._source.load(number).flat for number in group]
+        return Memory(self._specs[group[0]].dtype, np.concatenate(parts))
+
     def _encode_memory(self, memory: Memory, options: dict[str, Any]) -> bytes:
-        flat = np.ascontiguousarray(memory.flat)
-        raw = RawTensor(flat, DTYPE_NAMES.index(memory.dtype), flat.shape, 0)
         return ecuq.encode_raw(
-            raw, threads=self._threads, centroids=True, **self._coding, **options
+            _raw(memory), threads=self._threads, centroids=True, **self._coding, **options
         )
 
     def _blame(
@@ -347,8 +385,13 @@ def write_state_dict(
     rules: Rules | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    at_once: bool = False,
 ) -> Index:
-    """Write a state dict; see :func:`docofl_codec.encode_state_dict`."""
+    """Write a state dict; see :func:`docofl_codec.encode_state_dict`.
+
+    `at_once` says that all tensors may be held in memory, not just as many values as the largest
+    frame has.
+    """
     if isinstance(bits, bool) or not isinstance(bits, (int, float, np.integer, np.floating)):
         raise TypeError(f"bits: found {type(bits).__qualname__}, expected a number")
     if not MIN_BITS <= bits <= MAX_BITS:
@@ -366,8 +409,14 @@ def write_state_dict(
         progress=progress,
         quality=quality,
         coder=coder,
+        at_once=at_once,
     )
     return writer.run()
+
+
+def _raw(memory: Memory) -> RawTensor:
+    flat = np.ascontiguousarray(memory.flat)
+    return RawTensor(flat, DTYPE_NAMES.index(memory.dtype), flat.shape, 0)
 
 
 def _check_names(specs: Sequence[TensorSpec]) -> None:
