@@ -7,6 +7,7 @@
 
 #include "byte_room.h"
 #include "docofl/ecuq.h"
+#include "docofl/rate_model.h"
 #include "register.h"
 #include "support.h"
 
@@ -32,10 +33,26 @@ docofl::EcuqInput flat_input(const Buffer& buffer, int dtype) {
   return {std::move(header), tensor};
 }
 
+void add_to_model(docofl::RateModel& model, std::size_t frame, const py::object& data, int dtype,
+                  std::size_t count) {
+  const Buffer buffer(data, PyBUF_SIMPLE);
+  model.add(frame, flat_input(buffer, dtype).tensor, count);
+}
+
+void finish_model(docofl::RateModel& model) {
+  const LongCall call;
+  model.finish();
+}
+
+double find_step(docofl::RateModel& model, double bits) {
+  const LongCall call;
+  return model.find_step(bits);
+}
+
 // Appends the frames of flat tensors to the room, unless they take more than `most` bytes.
-std::vector<std::size_t> ecuq_encode_frames(
-    const std::vector<std::pair<py::object, int>>& tensors, double step, bool best, int coder,
-    int threads, ByteRoom& out, std::size_t most) {
+std::vector<std::size_t> ecuq_encode_frames(const std::vector<std::pair<py::object, int>>& tensors,
+                                            double step, bool best, int coder, int threads,
+                                            ByteRoom& out, std::size_t most) {
   const docofl::EcuqOptions options = step_options(step, best, coder, threads);
   std::deque<Buffer> buffers;
   std::vector<docofl::EcuqInput> inputs;
@@ -71,6 +88,18 @@ void register_state_dict(py::module_& module) {
       .def("write", &ByteRoom::write, py::arg("data"))
       .def("cut", &ByteRoom::cut, py::arg("size"))
       .def("take", &ByteRoom::take);
+  py::class_<docofl::RateModel>(module, "RateModel")
+      .def(py::init([](bool best, int coder, int threads) {
+             return docofl::RateModel(step_options(0, best, coder, threads));
+           }),
+           py::arg("best"), py::arg("coder"), py::arg("threads"))
+      .def("add", &add_to_model, py::arg("frame"), py::arg("data"), py::arg("dtype"),
+           py::arg("count"))
+      .def("finish", &finish_model)
+      .def("find_step", &find_step, py::arg("bits"))
+      .def("bits", py::overload_cast<double>(&docofl::RateModel::bits, py::const_), py::arg("step"))
+      .def("clamp", &docofl::RateModel::clamp, py::arg("exponent"))
+      .def_property_readonly("coarsest", &docofl::RateModel::coarsest);
   module.def("ecuq_encode_frames", &ecuq_encode_frames, py::arg("tensors"), py::arg("step"),
              py::arg("best"), py::arg("coder"), py::arg("threads"), py::arg("out"),
              py::arg("most"));

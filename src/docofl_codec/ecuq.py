@@ -12,6 +12,7 @@ from typing import Literal, TypedDict
 
 from docofl_codec import _core
 from docofl_codec._buffers import ByteRoom, Framework, RawTensor, Tensor, as_raw, check_threads
+from docofl_codec._core import RateModel as RateModel
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.frame import _decode
 
@@ -186,6 +187,12 @@ def encode_raw(
         step is None if centroids is None else centroids,
         0 if coder is None else CODERS.index(coder),
     )
+
+
+def rate_model(*, quality: Quality, coder: Coder | None, threads: int | None) -> RateModel:
+    """Return an estimate, still without a sample, of what frames of a step would take."""
+    number = 0 if coder is None else CODERS.index(coder)
+    return RateModel(quality == "best", number, check_threads(threads))
 
 
 def encode_frames(

@@ -28,6 +28,7 @@ constexpr double kMaxOpenLevel = 1023;
 // rounded to 2^-24 of the grid before they are quantized.
 constexpr double kOpenFactor = 8;
 constexpr double kOpenMargin = 64;
+constexpr double kLeastOpenFactor = 1.25;
 
 double length_of(const ValueRange& range) { return static_cast<double>(range.x_max) - range.x_min; }
 
@@ -111,7 +112,7 @@ std::optional<OpenCode> fit_open_grid(const TensorView& tensor, const EcuqOption
   const double most = std::max(-first, std::floor(range->x_max / step + 0.5));
   const double last = std::min(kMaxOpenLevel, kOpenFactor * most + kOpenMargin);
   const double end = (last + 0.5) * step;
-  if (most >= last || !can_hold(tensor.dtype, -end, end)) return std::nullopt;
+  if (kLeastOpenFactor * most > last || !can_hold(tensor.dtype, -end, end)) return std::nullopt;
   Levels levels = *seen;
   SymbolCode code = fit_code(options, tensor.size, sample, &levels);
   levels.x_min = static_cast<float>(-end);

@@ -159,9 +159,10 @@ def memory_of(spec: TensorSpec, tensor: Tensor) -> Memory:
         )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if not array.flags.aligned:
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
         array = array.copy()
-    return Memory(dtype, np.ascontiguousarray(array).reshape(-1).view(stored_dtype(dtype)))
+    return Memory(dtype, array.reshape(-1).view(stored_dtype(dtype)))
 
 
 def new_memory(dtype: str, size: int) -> Memory:

@@ -38,12 +38,7 @@ from docofl_codec.state_dict.index import (
     write_entries,
     write_index,
 )
-from docofl_codec.state_dict.rate import (
-    RateModel,
-    SamplePart,
-    sample_memory,
-    sample_sizes,
-)
+from docofl_codec.state_dict.rate import sample_sizes
 from docofl_codec.state_dict.rules import Choice, Rules, choose_stores
 from docofl_codec.state_dict.search import StepSearch
 from docofl_codec.state_dict.sink import Sink
@@ -79,6 +74,25 @@ class _Pool:
     num_bytes: int = 0
 
 
+@dataclass(frozen=True)
+class _Frames:
+    """What is to be coded: the tensors of each frame, and its coordinates.
+
+    They come after so many bytes and sections, and have room for so many bytes.
+    """
+
+    groups: list[list[int]]
+    sizes: list[int]
+    mark: int
+    kept: int
+    room: int
+
+    @property
+    def total(self) -> int:
+        """Coordinates of all frames."""
+        return sum(self.sizes)
+
+
 class _Writer:
     def __init__(
         self,
@@ -108,10 +122,14 @@ class _Writer:
         self._entry_bytes: bytes | None = None
         self._size = sum(spec.size for spec in self._specs if not spec.alias_of)
         self._limit = budget_bytes(self._specs, bits)
+        # What all tensors would take as they are, at most.
+        self._exact_bytes = allowance(self._specs) + sum(
+            spec.num_bytes for spec in self._specs if not spec.alias_of
+        )
         self._stores = self._choose(rules)
 
     def _choose(self, rules: Rules | None) -> list[Choice]:
-        if self._exact_bytes() <= self._limit:
+        if self._exact_bytes <= self._limit:
             return ["exact"] * len(self._specs)
         return choose_stores(
             self._specs,
@@ -121,14 +139,9 @@ class _Writer:
             budget_bytes=self._limit,
         )
 
-    def _exact_bytes(self) -> int:
-        """Return what all tensors would take as they are, or a little more."""
-        values = sum(spec.num_bytes for spec in self._specs if not spec.alias_of)
-        return values + allowance(self._specs)
-
     def run(self) -> Index:
         """Write everything."""
-        self._sink.reserve(min(self._limit, self._exact_bytes()))
+        self._sink.reserve(min(self._limit, self._exact_bytes))
         self._sink.write(HEADER)
         self._write_kept()
         groups = self._groups()
@@ -169,8 +182,8 @@ class _Writer:
             pool = pools[spec.dtype not in CODED_DTYPES]
             if spec.num_bytes >= POOL_BYTES and pool.numbers:
                 self._flush(pool)
-            elif spec.num_bytes < POOL_BYTES:
-                # The source may reuse its memory.
+            elif spec.num_bytes < POOL_BYTES and not self._at_once:
+                # So many small tensors need not be mapped at once.
                 memory = Memory(memory.dtype, memory.flat.copy())
             if store == "half" and spec.dtype in ("float32", "float64"):
                 pool.halved.append(len(pool.numbers))
@@ -192,7 +205,10 @@ class _Writer:
         parts = [memory.as_bytes() for memory in pool.values]
         unpacked = sum(part.size for part in parts)
         kind: int = RAW
-        chunks: list[Any] = [part.data for part in parts]
+        # One that is large is alone.
+        chunks: list[Any] = [
+            parts[0].data if len(parts) == 1 else b"".join(part.data for part in parts)
+        ]
         if pool.deflates:
             packed = _deflate(parts)
             if sum(map(len, packed)) < unpacked:
@@ -251,56 +267,51 @@ class _Writer:
                 self._sink.write(blob)
                 self._tell(sizes[0], sizes[0])
                 return
-        self._search(groups, sizes, mark, room, around)
+        self._search(_Frames(groups, sizes, mark, kept, room), around)
 
     def _has_few_values(self, group: list[int]) -> bool:
         """Tell whether the codec may be able to keep all values exactly."""
         seen: set[float] = set()
         for number in group:
-            seen.update(sample_memory(self._source.load(number), FEW_SAMPLE).tolist())
+            flat = self._source.load(number).flat
+            seen.update(flat[:: max(1, flat.size // FEW_SAMPLE)].tolist())
         return len(seen) <= FEW_VALUES
 
-    def _search(
-        self, groups: list[list[int]], sizes: list[int], mark: int, room: int, around: int
-    ) -> None:
-        """Write frames of one step that fit the room."""
-        kept = len(self._sections)
-        total = sum(sizes)
-        search = StepSearch(self._sample(groups), 8 * room / total, total)
+    def _search(self, frames: _Frames, around: int) -> None:
+        """Write frames of one step that fit their room."""
+        total = frames.total
+        search = StepSearch(self._sample(frames.groups), 8 * frames.room / total, total)
         step: float | None = search.first()
         last, written = step, 0
         while step is not None:
             last = step
-            written = self._write_frames(groups, sizes, step, mark, kept, room)
+            written = self._write_frames(frames, step)
             search.add(step, 8 * written / total)
             step = search.next()
         if search.best is None:
             raise self._too_small(around + written)
         if search.best != last:
-            self._write_frames(groups, sizes, search.best, mark, kept, room)
+            self._write_frames(frames, search.best)
 
-    def _sample(self, groups: list[list[int]]) -> RateModel:
-        numbers = [number for group in groups for number in group]
-        frames = [frame for frame, group in enumerate(groups) for _ in group]
-        sizes = [self._specs[number].size for number in numbers]
-        parts = []
-        for number, frame, size, count in zip(
-            numbers, frames, sizes, sample_sizes(sizes), strict=True
-        ):
-            values = sample_memory(self._source.load(number), count)
-            parts.append(SamplePart(frame, size, np.array(values)))
-        return RateModel(parts, self._coding)
+    def _sample(self, groups: list[list[int]]) -> ecuq.RateModel:
+        """Return an estimate of what frames would take, from some values of every tensor."""
+        members = [(frame, number) for frame, group in enumerate(groups) for number in group]
+        counts = sample_sizes([self._specs[number].size for _, number in members])
+        model = ecuq.rate_model(threads=self._threads, **self._coding)
+        for (frame, number), count in zip(members, counts, strict=True):
+            raw = _raw(self._source.load(number))
+            model.add(frame, raw.data, raw.dtype, count)
+        model.finish()
+        return model
 
-    def _write_frames(
-        self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int, room: int
-    ) -> int:
-        """Write all frames with a step after the mark, as far as they fit; return their bytes."""
-        self._sink.cut(mark)
-        del self._sections[kept:]
-        done, total, used = 0, sum(sizes), 0
-        for batch in self._batches(sizes):
-            frame_bytes = self._encode_frames(groups[batch], step, room - used)
-            for size, num_bytes in zip(sizes[batch], frame_bytes, strict=True):
+    def _write_frames(self, frames: _Frames, step: float) -> int:
+        """Write all frames with a step as far as they fit; return the bytes that all take."""
+        self._sink.cut(frames.mark)
+        del self._sections[frames.kept :]
+        done, total, used = 0, frames.total, 0
+        for batch in self._batches(frames.sizes):
+            taken = self._encode_frames(frames.groups[batch], step, frames.room - used)
+            for size, num_bytes in zip(frames.sizes[batch], taken, strict=True):
                 self._sections.append(Section(FRAME, num_bytes))
                 used += num_bytes
                 done += size
