@@ -21,6 +21,7 @@ class ByteRoom {
     if (wanted <= capacity()) return;
     const std::size_t size = std::exchange(size_, 0);
     bytes_ = cut_bytes(std::exchange(bytes_, new_bytes(0)), wanted);
+    use_large_pages(bytes_data(bytes_), wanted);
     size_ = size;
   }
 
