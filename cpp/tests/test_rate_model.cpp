@@ -61,7 +61,7 @@ DOCOFL_TEST(a_mask_beside_weights_is_counted_as_exact) {
   for (float& value : mask) value = random.below(4) == 0 ? -1e9f : 0.0f;
   std::vector<Tensor> tensors;
   tensors.push_back(normal(400'000, 1, 4));
-  tensors.push_back({mask, DType::kFloat32});
+  tensors.emplace_back(mask, DType::kFloat32);
   RateModel model = model_of(tensors, 20'000);
   const double step = model.find_step(3.0 * 800'000);
   DOCOFL_CHECK(std::fabs(real_bits(tensors, step) / (3.0 * 800'000) - 1) < 0.03);
@@ -69,10 +69,10 @@ DOCOFL_TEST(a_mask_beside_weights_is_counted_as_exact) {
 
 DOCOFL_TEST(frames_without_a_range_have_any_step) {
   std::vector<Tensor> tensors;
-  tensors.push_back({std::vector<float>(1000, 2), DType::kFloat32});
-  tensors.push_back({std::vector<float>(), DType::kFloat32});
-  tensors.push_back(
-      {std::vector<float>(10, std::numeric_limits<float>::infinity()), DType::kFloat32});
+  tensors.emplace_back(std::vector<float>(1000, 2), DType::kFloat32);
+  tensors.emplace_back(std::vector<float>(), DType::kFloat32);
+  tensors.emplace_back(std::vector<float>(10, std::numeric_limits<float>::infinity()),
+                       DType::kFloat32);
   RateModel model = model_of(tensors, 100);
   DOCOFL_CHECK_EQUAL(model.find_step(1000), 1.0);
   DOCOFL_CHECK_EQUAL(model.coarsest(), 0.0);
@@ -85,7 +85,7 @@ DOCOFL_TEST(the_ends_of_float32) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? most : -most;
   for (std::size_t i = 0; i < values.size(); i += 5) values[i] = static_cast<float>(i) * 1e30f;
   std::vector<Tensor> tensors;
-  tensors.push_back({values, DType::kFloat32});
+  tensors.emplace_back(values, DType::kFloat32);
   const double step = model_of(tensors, 4000).find_step(8000);
   DOCOFL_CHECK(std::isfinite(step) && step > 0);
   for (float& value : values) value = value > 0 ? 0 : std::numeric_limits<float>::denorm_min();

@@ -110,24 +110,25 @@ double window_entropy(const std::vector<float>& values, const GridParams& grid) 
   if (values.empty()) return 0;
   std::int32_t levels[kPiece];
   // Neighbours of one level need not wait for each other.
-  std::uint32_t counts[2][static_cast<std::size_t>(kMaxModelLevels) + 1] = {};
+  const std::size_t width = static_cast<std::size_t>(grid.num_levels);
+  std::vector<std::uint32_t> even(width), odd(width);
   for (std::size_t begin = 0; begin < values.size(); begin += kPiece) {
     const std::size_t count = std::min(kPiece, values.size() - begin);
     kernels().quantize(grid, values.data() + begin, count, levels);
-    // SAFETY: levels are below num_levels, of which there are at most kMaxModelLevels + 1.
-    for (std::size_t i = 0; i < count; ++i) ++counts[i % 2][levels[i]];
+    // SAFETY: levels are below num_levels.
+    for (std::size_t i = 0; i < count; ++i) ++(i % 2 == 0 ? even : odd)[levels[i]];
   }
   double sum = 0;
   int occupied = 0;
-  for (std::int32_t level = 0; level < grid.num_levels; ++level) {
-    const std::uint32_t count = counts[0][level] += counts[1][level];
+  for (std::size_t level = 0; level < width; ++level) {
+    const std::uint32_t count = even[level] += odd[level];
     if (count == 0) continue;
     sum += count * exact_log2(count);
     ++occupied;
   }
   const double total = static_cast<double>(values.size());
-  const double outliers = counts[0][0] + counts[0][grid.num_levels - 1];
-  // A sample's entropy is low by about a bit of a half for each level (Miller and Madow).
+  const double outliers = even.front() + even.back();
+  // A sample's entropy is low by about (levels - 1) / (2 n ln 2) (Miller and Madow).
   const double bits = total * exact_log2(values.size()) - sum + (occupied - 1) / kTwoLn2;
   return (bits + kOutlierBits * outliers) / total;
 }
@@ -160,13 +161,12 @@ void RateModel::describe(Frame* frame, std::size_t count) {
   std::vector<float>& values = frame->values;
   frame->exact_bits = kInfinite;
   frame->overhead = kUsualOverhead;
-  std::optional<ValueRange> range = finite_range(values.data(), values.size());
-  if (!range) {
+  if (!finite_range(values.data(), values.size())) {
     const auto is_bad = [](float value) { return !std::isfinite(value); };
     values.erase(std::remove_if(values.begin(), values.end(), is_bad), values.end());
-    range = finite_range(values.data(), values.size());
   }
-  if (values.empty()) return;
+  const std::optional<ValueRange> range = finite_range(values.data(), values.size());
+  if (values.empty() || !range) return;
   frame->range = static_cast<double>(range->x_max) - range->x_min;
   for (std::size_t i = 0; i < values.size(); i += kStride) frame->some.push_back(values[i]);
 

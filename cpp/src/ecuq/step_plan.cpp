@@ -74,7 +74,7 @@ bool is_short(double step) {
 std::size_t step_sample_size(std::size_t tensor_size) {
   // To pick values costs more than to take some more.
   const std::size_t size =
-      std::min<std::size_t>(65536, std::max<std::size_t>(32768, tensor_size / 32));
+      std::min<std::size_t>(65536, std::max<std::size_t>(16384, tensor_size / 32));
   return tensor_size < size + size / 2 ? tensor_size : size;
 }
 
