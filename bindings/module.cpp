@@ -6,4 +6,5 @@ PYBIND11_MODULE(_core, module) {
   register_codec(module);
   register_eden(module);
   register_baselines(module);
+  register_state_dict(module);
 }

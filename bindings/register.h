@@ -7,3 +7,4 @@ void register_errors(pybind11::module_& module);
 void register_codec(pybind11::module_& module);
 void register_eden(pybind11::module_& module);
 void register_baselines(pybind11::module_& module);
+void register_state_dict(pybind11::module_& module);

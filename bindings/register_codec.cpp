@@ -14,13 +14,6 @@ using namespace binding;
 
 namespace {
 
-docofl::Coder coder_of(int number) {
-  constexpr docofl::Coder kCoders[] = {docofl::Coder::kHuffman, docofl::Coder::kRans,
-                                       docofl::Coder::kEither};
-  if (number < 0 || number >= 3) throw py::value_error("coder: expected 0, 1 or 2");
-  return kCoders[number];
-}
-
 py::bytes ecuq_encode(const py::handle& data, int dtype, const Shape& shape, int flags, double bits,
                       double tolerance, bool entropy_budget, int threads, double step, bool best,
                       bool centroids, int coder) {

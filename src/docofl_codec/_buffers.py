@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from docofl_codec._core import ByteRoom
 from docofl_codec.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = [
     "DTYPE_NAMES",
     "FLAG_TORCH",
     "FLOAT32",
+    "ByteRoom",
     "Framework",
     "RawTensor",
     "Tensor",

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 from docofl_codec import _core
-from docofl_codec._buffers import Framework, RawTensor, Tensor, as_raw, check_threads
+from docofl_codec._buffers import ByteRoom, Framework, RawTensor, Tensor, as_raw, check_threads
+from docofl_codec._core import RateModel as RateModel
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.frame import _decode
 
@@ -185,6 +186,38 @@ def encode_raw(
         quality == "best",
         step is None if centroids is None else centroids,
         0 if coder is None else CODERS.index(coder),
+    )
+
+
+def rate_model(*, quality: Quality, coder: Coder | None, threads: int | None) -> RateModel:
+    """Return an estimate, still without a sample, of what frames of a step would take."""
+    number = 0 if coder is None else CODERS.index(coder)
+    return RateModel(quality == "best", number, check_threads(threads))
+
+
+def encode_frames(
+    raws: Sequence[RawTensor],
+    *,
+    step: float,
+    quality: Quality,
+    coder: Coder | None,
+    threads: int | None,
+    out: ByteRoom,
+    most: int,
+) -> list[int]:
+    """Append the frames of flat tensors with one step to `out`, and return their sizes.
+
+    They are those of :func:`encode_raw` with ``centroids=True``, coded side by side, so that small
+    ones need not wait for each other. Nothing is appended where they take more than `most` bytes.
+    """
+    return _core.ecuq_encode_frames(
+        [(raw.data, raw.dtype) for raw in raws],
+        step,
+        quality == "best",
+        0 if coder is None else CODERS.index(coder),
+        check_threads(threads),
+        out,
+        max(most, 0),
     )
 
 

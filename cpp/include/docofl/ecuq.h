@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "docofl/frame.h"
 #include "docofl/tensor.h"
@@ -73,6 +74,19 @@ std::size_t encoded_size(const EcuqPlan& plan);
 // encoded_size(plan) fits it. Throws Error(kInvalidInput) when the tensor is no longer the one that
 // was planned for; `out` then holds no valid frame.
 void ecuq_encode(const EcuqPlan& plan, const TensorView& tensor, int threads, std::uint8_t* out);
+
+// A tensor and what its frame is to say of it.
+struct EcuqInput {
+  FrameHeader header;
+  TensorView tensor;
+};
+
+// The frames that ecuq_encode would write with Budget::kNone, one after the other in `room`, with
+// the blocks of all of them shared out to the threads. Returns their sizes; where these add up to
+// more than the room, what it holds is unspecified. Extra memory is that of ecuq_plan for each
+// tensor. Throws what ecuq_plan and ecuq_encode do.
+std::vector<std::size_t> ecuq_encode_frames(const std::vector<EcuqInput>& inputs,
+                                            const EcuqOptions& options, MutableByteView room);
 
 // What the parameters of an ECUQ payload say, without decoding it.
 struct EcuqInfo {

@@ -1,13 +1,10 @@
 #include "ecuq/block_encoder.h"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
-#include <mutex>
-#include <utility>
 
 #include "common/byte_io.h"
 #include "common/checked.h"
+#include "common/ordered_writer.h"
 #include "common/parallel.h"
 #include "ecuq/blocks.h"
 #include "ecuq/payload.h"
@@ -61,60 +58,6 @@ BlockEncoder::Encoded BlockEncoder::encode(const TensorView& tensor, std::size_t
   encoded.bytes.size = static_cast<std::size_t>(out - encoded.bytes.data);
   return encoded;
 }
-
-namespace {
-
-// Puts blocks that are encoded in any order one after the other.
-class OrderedWriter {
- public:
-  explicit OrderedWriter(MutableByteView room) : room_(room) {}
-
-  void put(std::size_t block, ByteView bytes) {
-    if (room_.data == nullptr) return;
-    std::unique_lock lock(mutex_);
-    if (block != next_) {
-      waiting_[block].assign(bytes.data, bytes.data + bytes.size);
-      return;
-    }
-    // Places are taken one at a time, but filled side by side.
-    const std::size_t place = take_place(bytes.size);
-    std::map<std::size_t, std::vector<std::uint8_t>> following;
-    for (auto first = waiting_.begin(); first != waiting_.end() && first->first == next_;
-         first = waiting_.begin()) {
-      following[take_place(first->second.size())] = std::move(first->second);
-      waiting_.erase(first);
-    }
-    lock.unlock();
-    write(place, bytes);
-    for (const auto& [other_place, other] : following) {
-      write(other_place, {other.data(), other.size()});
-    }
-  }
-
-  // Whether all blocks are in the room.
-  bool is_complete() const { return room_.data != nullptr && used_ <= room_.size; }
-
- private:
-  std::size_t take_place(std::size_t size) {
-    const std::size_t place = used_;
-    used_ += size;
-    ++next_;
-    return place;
-  }
-
-  void write(std::size_t place, ByteView bytes) const {
-    if (place > room_.size || bytes.size > room_.size - place || bytes.size == 0) return;
-    std::memcpy(room_.data + place, bytes.data, bytes.size);
-  }
-
-  MutableByteView room_;
-  std::mutex mutex_;
-  std::size_t next_ = 0;
-  std::size_t used_ = 0;
-  std::map<std::size_t, std::vector<std::uint8_t>> waiting_;
-};
-
-}  // namespace
 
 EncodedBlocks encode_blocks(const TensorView& tensor, const Levels& levels, const SymbolCode& code,
                             MutableByteView room, int threads) {

@@ -28,6 +28,7 @@ constexpr double kMaxOpenLevel = 1023;
 // rounded to 2^-24 of the grid before they are quantized.
 constexpr double kOpenFactor = 8;
 constexpr double kOpenMargin = 64;
+constexpr double kLeastOpenFactor = 1.25;
 
 double length_of(const ValueRange& range) { return static_cast<double>(range.x_max) - range.x_min; }
 
@@ -52,9 +53,8 @@ Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
 }
 
 // The code for the levels, which move to their means where that pays.
-SymbolCode fit_code(const PlanRequest& request, const Sample& sample, Levels* levels) {
-  const EcuqOptions& options = request.options;
-  const std::size_t size = request.tensor.size;
+SymbolCode fit_code(const EcuqOptions& options, std::size_t size, const Sample& sample,
+                    Levels* levels) {
   SymbolCode code = choose_code(sample, *levels, size, options.threads);
   if (options.centroids && code.entropy <= kMaxMeanBits) {
     const LevelMeans means(sample, *levels, code.layout);
@@ -74,7 +74,7 @@ bool is_short(double step) {
 std::size_t step_sample_size(std::size_t tensor_size) {
   // To pick values costs more than to take some more.
   const std::size_t size =
-      std::min<std::size_t>(65536, std::max<std::size_t>(32768, tensor_size / 32));
+      std::min<std::size_t>(65536, std::max<std::size_t>(16384, tensor_size / 32));
   return tensor_size < size + size / 2 ? tensor_size : size;
 }
 
@@ -87,7 +87,7 @@ PayloadPlan plan_step(const PlanRequest& request, const Sample& sample, const Va
   if (exact) exact_code = choose_code(sample, *exact, tensor.size, threads);
   if (exact && !has_levels(range, step)) return make_plan(request, *exact, exact_code);
   Levels levels = levels_for_step(range, step, tensor.dtype);
-  const SymbolCode code = fit_code(request, sample, &levels);
+  const SymbolCode code = fit_code(request.options, tensor.size, sample, &levels);
   if (exact) {
     const double values_bits = 32.0 * static_cast<double>(exact->explicit_values.size());
     const double exact_bits = exact_code.bits + values_bits / static_cast<double>(tensor.size);
@@ -96,9 +96,8 @@ PayloadPlan plan_step(const PlanRequest& request, const Sample& sample, const Va
   return make_plan(request, levels, code);
 }
 
-std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request) {
-  const TensorView& tensor = request.tensor;
-  const double step = request.options.step;
+std::optional<OpenCode> fit_open_grid(const TensorView& tensor, const EcuqOptions& options) {
+  const double step = options.step;
   const std::size_t sample_size = step_sample_size(tensor.size);
   if (sample_size == tensor.size || !is_short(step)) return std::nullopt;
   Sample sample(tensor, sample_size, Sample::kLongRun, false);
@@ -113,9 +112,9 @@ std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request) {
   const double most = std::max(-first, std::floor(range->x_max / step + 0.5));
   const double last = std::min(kMaxOpenLevel, kOpenFactor * most + kOpenMargin);
   const double end = (last + 0.5) * step;
-  if (most >= last || !can_hold(tensor.dtype, -end, end)) return std::nullopt;
+  if (kLeastOpenFactor * most > last || !can_hold(tensor.dtype, -end, end)) return std::nullopt;
   Levels levels = *seen;
-  SymbolCode code = fit_code(request, sample, &levels);
+  SymbolCode code = fit_code(options, tensor.size, sample, &levels);
   levels.x_min = static_cast<float>(-end);
   levels.x_max = static_cast<float>(end);
   levels.num_levels = static_cast<std::int32_t>(2 * last + 1);
@@ -124,8 +123,14 @@ std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request) {
   const WindowParams window = code.layout.window();
   const bool is_inside = window.base > 0 && window.base + window.span < levels.num_levels;
   if (!is_inside || !make_grid(levels).narrow) return std::nullopt;
+  return OpenCode{std::move(levels), code};
+}
+
+std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request) {
+  const std::optional<OpenCode> open = fit_open_grid(request.tensor, request.options);
+  if (!open) return std::nullopt;
   try {
-    return make_plan(request, levels, code);
+    return make_plan(request, open->levels, open->code);
   } catch (const BeyondOpenGrid&) {
     return std::nullopt;
   }

@@ -17,9 +17,19 @@ std::size_t step_sample_size(std::size_t tensor_size);
 // range. Few different values stay exact where that takes no more bits.
 PayloadPlan plan_step(const PlanRequest& request, const Sample& sample, const ValueRange& range);
 
-// The same in one pass over the tensor. A sample tells which levels are frequent, and the grid goes
-// on far beyond them; none where that will not do: for small tensors, steps whose multiples are not
-// all float32 numbers, few different values, and some that are farther out or not finite.
+// Levels that go on far beyond those of a sample, and the sample's code for them.
+struct OpenCode {
+  Levels levels;
+  SymbolCode code;
+};
+
+// Such levels for the step of the options, without a pass over the tensor. None for small tensors,
+// steps whose multiples are not all float32 numbers, few different values, and samples whose values
+// are not finite.
+std::optional<OpenCode> fit_open_grid(const TensorView& tensor, const EcuqOptions& options);
+
+// What plan_step does, in one pass over the tensor. None where there is no open grid, or a value
+// lies beyond it.
 std::optional<PayloadPlan> plan_step_in_one_pass(const PlanRequest& request);
 
 }  // namespace docofl

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from docofl_codec._buffers import ByteRoom
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.files.sources import SAFETENSORS_DTYPES
 from docofl_codec.state_dict.source import TensorSource
@@ -30,9 +31,20 @@ class FileSink:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
+    def reserve(self, size: int) -> None:
+        """Do nothing: a file grows."""
+
     def write(self, data: Any) -> None:
         """Append."""
         self._file.write(data)
+
+    def room(self) -> ByteRoom:
+        """Return a new room."""
+        return ByteRoom()
+
+    def pass_on(self, room: ByteRoom) -> None:
+        """Append the bytes of a room."""
+        self._file.write(room.take())
 
     def tell(self) -> int:
         """Return how many bytes there are."""

@@ -119,6 +119,7 @@ def encode_state_dict(
         flatten=flatten,
         rules=rules,
         threads=threads,
+        at_once=True,
     )
     return sink.getvalue()
 

@@ -25,13 +25,13 @@ def halve(tensors: Sequence[Memory]) -> list[tuple[int, Memory]]:
     with np.errstate(over="ignore"):
         values = np.concatenate([tensor.flat for tensor in tensors], dtype=np.float32)
         as_float16 = values.astype(np.float16)
-    as_bfloat16 = to_bfloat16(values)
     starts = np.cumsum([0, *(tensor.flat.size for tensor in tensors)])
     sizes = np.abs(values)
     largest = np.maximum.reduceat(sizes, starts[:-1])
     sizes[sizes == 0] = np.inf
     smallest = np.minimum.reduceat(sizes, starts[:-1])
     is_normal = (smallest >= LEAST) & ((largest <= MOST) | (largest == 0))
+    as_bfloat16 = np.empty(0, np.uint16) if is_normal.all() else to_bfloat16(values)
     halves = []
     for number, tensor in enumerate(tensors):
         part = slice(starts[number], starts[number + 1])

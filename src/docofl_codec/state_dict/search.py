@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from docofl_codec.state_dict.rate import RateModel, round_step
+from docofl_codec.ecuq import RateModel
+from docofl_codec.state_dict.rate import round_step
 
 __all__ = ["StepSearch"]
 
@@ -57,7 +58,7 @@ class StepSearch:
 
     def first(self) -> float:
         """Return the model's step."""
-        return self._model.find_step(self._room * (1 - self._margin) * self._total)
+        return round_step(self._model.find_step(self._room * (1 - self._margin) * self._total))
 
     def add(self, step: float, bits: float) -> None:
         """Learn what a step took, in bits a coordinate."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from docofl_codec._buffers import Tensor, imported_torch
 from docofl_codec.state_dict.tensors import Memory, TensorSpec, memory_of, spec_of
 
@@ -26,7 +28,7 @@ class TensorSource(Protocol):
         ...
 
     def load(self, number: int) -> Memory:
-        """Return the values of a tensor; they may be gone when the next one is loaded."""
+        """Return the values of a tensor; they stay as long as somebody holds them."""
         ...
 
 
@@ -61,7 +63,7 @@ class MappingSource:
 
 def _place(tensor: Any) -> tuple[Any, ...]:
     """Return what two tensors have in common that show the same memory in the same way."""
-    if hasattr(tensor, "__array_interface__"):
+    if isinstance(tensor, (np.ndarray, np.generic)):
         address = tensor.__array_interface__["data"][0]
         return ("numpy", address, tensor.dtype.str, tensor.shape, tensor.strides)
     return (

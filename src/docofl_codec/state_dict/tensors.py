@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -75,22 +75,23 @@ class TensorSpec:
     shape : tuple of int
     alias_of : str or None
         The earlier tensor that it is tied to.
+    size : int
+        Number of coordinates.
+    num_bytes : int
+        Size of its values.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     alias_of: str | None = None
+    size: int = field(init=False, repr=False, compare=False)
+    num_bytes: int = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def size(self) -> int:
-        """Number of coordinates."""
-        return math.prod(self.shape)
-
-    @cached_property
-    def num_bytes(self) -> int:
-        """Size of its values."""
-        return self.size * stored_dtype(self.dtype).itemsize
+    def __post_init__(self) -> None:
+        size = math.prod(self.shape)
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "num_bytes", size * stored_dtype(self.dtype).itemsize)
 
 
 @dataclass(frozen=True)
@@ -159,9 +160,10 @@ def memory_of(spec: TensorSpec, tensor: Tensor) -> Memory:
         )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if not array.flags.aligned:
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
         array = array.copy()
-    return Memory(dtype, np.ascontiguousarray(array).reshape(-1).view(stored_dtype(dtype)))
+    return Memory(dtype, array.reshape(-1).view(stored_dtype(dtype)))
 
 
 def new_memory(dtype: str, size: int) -> Memory:

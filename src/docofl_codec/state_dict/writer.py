@@ -12,7 +12,7 @@ One flat vector, and a tensor of few different values, are left to the codec's o
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,12 +38,7 @@ from docofl_codec.state_dict.index import (
     write_entries,
     write_index,
 )
-from docofl_codec.state_dict.rate import (
-    RateModel,
-    SamplePart,
-    sample_memory,
-    sample_sizes,
-)
+from docofl_codec.state_dict.rate import sample_sizes
 from docofl_codec.state_dict.rules import Choice, Rules, choose_stores
 from docofl_codec.state_dict.search import StepSearch
 from docofl_codec.state_dict.sink import Sink
@@ -79,6 +74,25 @@ class _Pool:
     num_bytes: int = 0
 
 
+@dataclass(frozen=True)
+class _Frames:
+    """What is to be coded: the tensors of each frame, and its coordinates.
+
+    They come after so many bytes and sections, and have room for so many bytes.
+    """
+
+    groups: list[list[int]]
+    sizes: list[int]
+    mark: int
+    kept: int
+    room: int
+
+    @property
+    def total(self) -> int:
+        """Coordinates of all frames."""
+        return sum(self.sizes)
+
+
 class _Writer:
     def __init__(
         self,
@@ -92,6 +106,7 @@ class _Writer:
         progress: Progress | None,
         quality: ecuq.Quality,
         coder: ecuq.Coder | None,
+        at_once: bool,
     ) -> None:
         self._coding: ecuq.Coding = {"quality": quality, "coder": coder}
         self._source = source
@@ -101,16 +116,20 @@ class _Writer:
         self._flatten = flatten
         self._threads = threads
         self._progress = progress
+        self._at_once = at_once
         self._sections: list[Section] = []
         self._entries: dict[int, Entry] = {}
         self._entry_bytes: bytes | None = None
         self._size = sum(spec.size for spec in self._specs if not spec.alias_of)
         self._limit = budget_bytes(self._specs, bits)
+        # What all tensors would take as they are, at most.
+        self._exact_bytes = allowance(self._specs) + sum(
+            spec.num_bytes for spec in self._specs if not spec.alias_of
+        )
         self._stores = self._choose(rules)
 
     def _choose(self, rules: Rules | None) -> list[Choice]:
-        exact = sum(spec.num_bytes for spec in self._specs if not spec.alias_of)
-        if exact + allowance(self._specs) <= self._limit:
+        if self._exact_bytes <= self._limit:
             return ["exact"] * len(self._specs)
         return choose_stores(
             self._specs,
@@ -122,6 +141,7 @@ class _Writer:
 
     def run(self) -> Index:
         """Write everything."""
+        self._sink.reserve(min(self._limit, self._exact_bytes))
         self._sink.write(HEADER)
         self._write_kept()
         groups = self._groups()
@@ -162,8 +182,8 @@ class _Writer:
             pool = pools[spec.dtype not in CODED_DTYPES]
             if spec.num_bytes >= POOL_BYTES and pool.numbers:
                 self._flush(pool)
-            elif spec.num_bytes < POOL_BYTES:
-                # The source may reuse its memory.
+            elif spec.num_bytes < POOL_BYTES and not self._at_once:
+                # So many small tensors need not be mapped at once.
                 memory = Memory(memory.dtype, memory.flat.copy())
             if store == "half" and spec.dtype in ("float32", "float64"):
                 pool.halved.append(len(pool.numbers))
@@ -185,7 +205,10 @@ class _Writer:
         parts = [memory.as_bytes() for memory in pool.values]
         unpacked = sum(part.size for part in parts)
         kind: int = RAW
-        chunks: list[Any] = [part.data for part in parts]
+        # One that is large is alone.
+        chunks: list[Any] = [
+            parts[0].data if len(parts) == 1 else b"".join(part.data for part in parts)
+        ]
         if pool.deflates:
             packed = _deflate(parts)
             if sum(map(len, packed)) < unpacked:
@@ -244,59 +267,85 @@ class _Writer:
                 self._sink.write(blob)
                 self._tell(sizes[0], sizes[0])
                 return
-        self._search(groups, sizes, mark, room, around)
+        self._search(_Frames(groups, sizes, mark, kept, room), around)
 
     def _has_few_values(self, group: list[int]) -> bool:
         """Tell whether the codec may be able to keep all values exactly."""
         seen: set[float] = set()
         for number in group:
-            seen.update(sample_memory(self._source.load(number), FEW_SAMPLE).tolist())
+            flat = self._source.load(number).flat
+            seen.update(flat[:: max(1, flat.size // FEW_SAMPLE)].tolist())
         return len(seen) <= FEW_VALUES
 
-    def _search(
-        self, groups: list[list[int]], sizes: list[int], mark: int, room: int, around: int
-    ) -> None:
-        """Write frames of one step that fit the room."""
-        kept = len(self._sections)
-        total = sum(sizes)
-        search = StepSearch(self._sample(groups), 8 * room / total, total)
+    def _search(self, frames: _Frames, around: int) -> None:
+        """Write frames of one step that fit their room."""
+        total = frames.total
+        search = StepSearch(self._sample(frames.groups), 8 * frames.room / total, total)
         step: float | None = search.first()
-        last = step
+        last, written = step, 0
         while step is not None:
             last = step
-            search.add(step, 8 * self._write_frames(groups, sizes, step, mark, kept) / total)
+            written = self._write_frames(frames, step)
+            search.add(step, 8 * written / total)
             step = search.next()
         if search.best is None:
-            raise self._too_small(around + self._sink.tell() - mark)
+            raise self._too_small(around + written)
         if search.best != last:
-            self._write_frames(groups, sizes, search.best, mark, kept)
+            self._write_frames(frames, search.best)
 
-    def _sample(self, groups: list[list[int]]) -> RateModel:
-        numbers = [number for group in groups for number in group]
-        frames = [frame for frame, group in enumerate(groups) for _ in group]
-        sizes = [self._specs[number].size for number in numbers]
-        parts = []
-        for number, frame, size, count in zip(
-            numbers, frames, sizes, sample_sizes(sizes), strict=True
-        ):
-            values = sample_memory(self._source.load(number), count)
-            parts.append(SamplePart(frame, size, np.array(values)))
-        return RateModel(parts, self._coding)
+    def _sample(self, groups: list[list[int]]) -> ecuq.RateModel:
+        """Return an estimate of what frames would take, from some values of every tensor."""
+        members = [(frame, number) for frame, group in enumerate(groups) for number in group]
+        counts = sample_sizes([self._specs[number].size for _, number in members])
+        model = ecuq.rate_model(threads=self._threads, **self._coding)
+        for (frame, number), count in zip(members, counts, strict=True):
+            raw = _raw(self._source.load(number))
+            model.add(frame, raw.data, raw.dtype, count)
+        model.finish()
+        return model
 
-    def _write_frames(
-        self, groups: list[list[int]], sizes: list[int], step: float, mark: int, kept: int
-    ) -> int:
-        """Write all frames with a step after the mark; return their bytes."""
-        self._sink.cut(mark)
-        del self._sections[kept:]
-        done, total = 0, sum(sizes)
-        for group, size in zip(groups, sizes, strict=True):
-            blob = self._encode(group, step=step)
-            self._sections.append(Section(FRAME, len(blob)))
-            self._sink.write(blob)
-            done += size
-            self._tell(done, total)
-        return self._sink.tell() - mark
+    def _write_frames(self, frames: _Frames, step: float) -> int:
+        """Write all frames with a step as far as they fit; return the bytes that all take."""
+        self._sink.cut(frames.mark)
+        del self._sections[frames.kept :]
+        done, total, used = 0, frames.total, 0
+        for batch in self._batches(frames.sizes):
+            taken = self._encode_frames(frames.groups[batch], step, frames.room - used)
+            for size, num_bytes in zip(frames.sizes[batch], taken, strict=True):
+                self._sections.append(Section(FRAME, num_bytes))
+                used += num_bytes
+                done += size
+                self._tell(done, total)
+        return used
+
+    def _batches(self, sizes: list[int]) -> Iterator[slice]:
+        """Cut frames into runs of at most so many coordinates as are held at once."""
+        most = sum(sizes) if self._at_once else max(sizes)
+        begin = held = 0
+        for number, size in enumerate(sizes):
+            if held + size > most:
+                yield slice(begin, number)
+                begin, held = number, 0
+            held += size
+        yield slice(begin, len(sizes))
+
+    def _encode_frames(self, groups: list[list[int]], step: float, most: int) -> list[int]:
+        """Write frames if they take at most so many bytes; return their sizes."""
+        raws = [_raw(self._load(group)) for group in groups]
+        room = self._sink.room()
+        try:
+            sizes = ecuq.encode_frames(
+                raws, step=step, threads=self._threads, out=room, most=most, **self._coding
+            )
+        except CodecError:
+            # Some tensor cannot have this step: it gets another, or the blame.
+            blobs = [self._encode(group, step=step) for group in groups]
+            sizes = [len(blob) for blob in blobs]
+            if sum(sizes) <= most:
+                for blob in blobs:
+                    room.write(blob)
+        self._sink.pass_on(room)
+        return sizes
 
     def _tell(self, done: int, total: int) -> None:
         if self._progress is not None:
@@ -304,12 +353,7 @@ class _Writer:
 
     def _encode(self, group: list[int], **options: Any) -> bytes:
         """Return the frame of some tensors."""
-        if len(group) == 1:
-            memory = self._source.load(group[0])
-        else:
-            dtype = self._specs[group[0]].dtype
-            parts = [np.array(self._source.load(number).flat) for number in group]
-            memory = Memory(dtype, np.concatenate(parts))
+        memory = self._load(group)
         try:
             return self._encode_memory(memory, options)
         except CodecError as error:
@@ -317,11 +361,16 @@ class _Writer:
                 return self._encode_memory(memory, {"step": _widest_step(memory)})
             raise self._blame(group, options, error) from None
 
+    def _load(self, group: list[int]) -> Memory:
+        """Return the values of a frame."""
+        if len(group) == 1:
+            return self._source.load(group[0])
+        parts = [self._source.load(number).flat for number in group]
+        return Memory(self._specs[group[0]].dtype, np.concatenate(parts))
+
     def _encode_memory(self, memory: Memory, options: dict[str, Any]) -> bytes:
-        flat = np.ascontiguousarray(memory.flat)
-        raw = RawTensor(flat, DTYPE_NAMES.index(memory.dtype), flat.shape, 0)
         return ecuq.encode_raw(
-            raw, threads=self._threads, centroids=True, **self._coding, **options
+            _raw(memory), threads=self._threads, centroids=True, **self._coding, **options
         )
 
     def _blame(
@@ -347,8 +396,13 @@ def write_state_dict(
     rules: Rules | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    at_once: bool = False,
 ) -> Index:
-    """Write a state dict; see :func:`docofl_codec.encode_state_dict`."""
+    """Write a state dict; see :func:`docofl_codec.encode_state_dict`.
+
+    `at_once` says that all tensors may be held in memory, not just as many values as the largest
+    frame has.
+    """
     if isinstance(bits, bool) or not isinstance(bits, (int, float, np.integer, np.floating)):
         raise TypeError(f"bits: found {type(bits).__qualname__}, expected a number")
     if not MIN_BITS <= bits <= MAX_BITS:
@@ -366,8 +420,14 @@ def write_state_dict(
         progress=progress,
         quality=quality,
         coder=coder,
+        at_once=at_once,
     )
     return writer.run()
+
+
+def _raw(memory: Memory) -> RawTensor:
+    flat = np.ascontiguousarray(memory.flat)
+    return RawTensor(flat, DTYPE_NAMES.index(memory.dtype), flat.shape, 0)
 
 
 def _check_names(specs: Sequence[TensorSpec]) -> None:
