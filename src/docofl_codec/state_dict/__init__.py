@@ -119,7 +119,7 @@ def encode_state_dict(
         flatten=flatten,
         rules=rules,
         threads=threads,
-        at_once=True,
+        in_memory=True,
     )
     return sink.getvalue()
 

@@ -53,6 +53,7 @@ MIN_BITS, MAX_BITS = 0.01, 64.0
 MAX_ECUQ_BITS = 32.0
 ALONE = 32_768  # coordinates for which a frame of its own pays
 SHARED = 262_144  # coordinates of a frame that small tensors share
+AT_ONCE = 1 << 24  # coordinates of tensors in memory that are coded together
 POOL_BYTES = 1 << 22
 DEFLATE_LEVEL = 1
 LEAST_FRAME_BYTES = 64
@@ -106,7 +107,7 @@ class _Writer:
         progress: Progress | None,
         quality: ecuq.Quality,
         coder: ecuq.Coder | None,
-        at_once: bool,
+        in_memory: bool,
     ) -> None:
         self._coding: ecuq.Coding = {"quality": quality, "coder": coder}
         self._source = source
@@ -116,7 +117,7 @@ class _Writer:
         self._flatten = flatten
         self._threads = threads
         self._progress = progress
-        self._at_once = at_once
+        self._in_memory = in_memory
         self._sections: list[Section] = []
         self._entries: dict[int, Entry] = {}
         self._entry_bytes: bytes | None = None
@@ -182,7 +183,7 @@ class _Writer:
             pool = pools[spec.dtype not in CODED_DTYPES]
             if spec.num_bytes >= POOL_BYTES and pool.numbers:
                 self._flush(pool)
-            elif spec.num_bytes < POOL_BYTES and not self._at_once:
+            elif spec.num_bytes < POOL_BYTES and not self._in_memory:
                 # So many small tensors need not be mapped at once.
                 memory = Memory(memory.dtype, memory.flat.copy())
             if store == "half" and spec.dtype in ("float32", "float64"):
@@ -319,8 +320,11 @@ class _Writer:
         return used
 
     def _batches(self, sizes: list[int]) -> Iterator[slice]:
-        """Cut frames into runs of at most so many coordinates as are held at once."""
-        most = sum(sizes) if self._at_once else max(sizes)
+        """Cut frames into runs that are coded together.
+
+        Between them signals are heard, and copies of tensors are let go.
+        """
+        most = max([AT_ONCE if self._in_memory else 0, *sizes])
         begin = held = 0
         for number, size in enumerate(sizes):
             if held + size > most:
@@ -396,12 +400,12 @@ def write_state_dict(
     rules: Rules | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-    at_once: bool = False,
+    in_memory: bool = False,
 ) -> Index:
     """Write a state dict; see :func:`docofl_codec.encode_state_dict`.
 
-    `at_once` says that all tensors may be held in memory, not just as many values as the largest
-    frame has.
+    `in_memory` says that the tensors are there anyway, so that more of them may be coded together
+    than the largest frame has values.
     """
     if isinstance(bits, bool) or not isinstance(bits, (int, float, np.integer, np.floating)):
         raise TypeError(f"bits: found {type(bits).__qualname__}, expected a number")
@@ -420,7 +424,7 @@ def write_state_dict(
         progress=progress,
         quality=quality,
         coder=coder,
-        at_once=at_once,
+        in_memory=in_memory,
     )
     return writer.run()
 
