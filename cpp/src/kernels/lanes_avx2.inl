@@ -141,12 +141,6 @@ struct ValueLanes<float> {
     const __m256 centre = _mm256_add_ps(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)), first);
     return _mm256_add_ps(x_min, _mm256_mul_ps(centre, step));
   }
-  // The same, `offset` steps from there.
-  __m256 operator()(const std::uint8_t* coded, __m256 offset) const {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(coded));
-    const __m256 centre = _mm256_add_ps(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)), first);
-    return _mm256_add_ps(x_min, _mm256_mul_ps(_mm256_add_ps(centre, offset), step));
-  }
 
   __m256 first, step, x_min;
 };
@@ -214,31 +208,43 @@ struct GridLanes : GroupWriter<GridLanes<Real>, kGroup, 2> {
   ValueLanes<Real> value;
 };
 
+// Places are whole numbers of 1/64 steps, of less than 24 bits, and a narrow grid's step is far from
+// the smallest float: products are those of the plain loop.
 struct DisplacedLanes : GroupWriter<DisplacedLanes, kGroup, 2> {
   explicit DisplacedLanes(const Reconstruction& work)
-      : value(work.grid, work.base),
-        first_displaced(_mm256_set1_epi8(static_cast<char>(work.first_displaced))),
+      : first_displaced(_mm256_set1_epi8(static_cast<char>(work.first_displaced))),
         displacements(_mm256_broadcastsi128_si256(
-            _mm_loadu_si128(reinterpret_cast<const __m128i*>(work.displacements)))) {}
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(work.displacements)))),
+        first(_mm256_set1_epi32(kUnits * (work.base + 128) + kUnits / 2)),
+        unit(_mm256_set1_ps(static_cast<float>(work.grid.step) * kDisplacementUnit)),
+        x_min(_mm256_set1_ps(static_cast<float>(work.grid.x_min))) {}
 
   void values_of(const std::uint8_t* coded, __m256 values[4]) const {
     const __m256i levels = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(coded));
     // Shuffles give 0 for a place with its top bit set: those of other levels.
     const __m256i place =
         _mm256_adds_epu8(_mm256_sub_epi8(levels, first_displaced), _mm256_set1_epi8(0x70));
-    alignas(32) std::int8_t found[kGroup];
-    _mm256_store_si256(reinterpret_cast<__m256i*>(found),
-                       _mm256_shuffle_epi8(displacements, place));
-    for (std::size_t k = 0; k < 4; ++k) {
-      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(found + 8 * k));
-      const __m256 offset = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
-                                          _mm256_set1_ps(kDisplacementUnit));
-      values[k] = value(coded + 8 * k, offset);
-    }
+    const __m256i found = _mm256_shuffle_epi8(displacements, place);
+    // Units of (level - 128) + displacement, in 16 bits; those of values 8 to 23 change places.
+    const __m256i centred = _mm256_xor_si256(levels, _mm256_set1_epi8(-128));
+    const __m256i weights = _mm256_set1_epi16(0x100 | kUnits);
+    const __m256i even = _mm256_maddubs_epi16(weights, _mm256_unpacklo_epi8(centred, found));
+    const __m256i odd = _mm256_maddubs_epi16(weights, _mm256_unpackhi_epi8(centred, found));
+    values[0] = value_of(_mm256_castsi256_si128(even));
+    values[1] = value_of(_mm256_castsi256_si128(odd));
+    values[2] = value_of(_mm256_extracti128_si256(even, 1));
+    values[3] = value_of(_mm256_extracti128_si256(odd, 1));
   }
 
-  ValueLanes<float> value;
-  __m256i first_displaced, displacements;
+  __m256 value_of(__m128i units) const {
+    const __m256i place = _mm256_add_epi32(_mm256_cvtepi16_epi32(units), first);
+    return _mm256_add_ps(x_min, _mm256_mul_ps(_mm256_cvtepi32_ps(place), unit));
+  }
+
+  static constexpr int kUnits = 64;  // a step
+  static_assert(kUnits * kDisplacementUnit == 1.0f, "whole units");
+  __m256i first_displaced, displacements, first;
+  __m256 unit, x_min;
 };
 
 // 32 levels from 16 bytes with two each, the first in the high half.
