@@ -208,8 +208,8 @@ struct GridLanes : GroupWriter<GridLanes<Real>, kGroup, 2> {
   ValueLanes<Real> value;
 };
 
-// Places are whole numbers of 1/64 steps, of less than 24 bits, and a narrow grid's step is far from
-// the smallest float: products are those of the plain loop.
+// Places are whole numbers of 1/64 steps, of less than 24 bits, and a narrow grid's step is far
+// from the smallest float: products are those of the plain loop.
 struct DisplacedLanes : GroupWriter<DisplacedLanes, kGroup, 2> {
   explicit DisplacedLanes(const Reconstruction& work)
       : first_displaced(_mm256_set1_epi8(static_cast<char>(work.first_displaced))),
