@@ -96,6 +96,7 @@ void register_state_dict(py::module_& module) {
       .def("add", &add_to_model, py::arg("frame"), py::arg("data"), py::arg("dtype"),
            py::arg("count"))
       .def("finish", &finish_model)
+      .def_property_readonly("has_range", &docofl::RateModel::has_range)
       .def("find_step", &find_step, py::arg("bits"))
       .def("bits", py::overload_cast<double>(&docofl::RateModel::bits, py::const_), py::arg("step"))
       .def("clamp", &docofl::RateModel::clamp, py::arg("exponent"))

@@ -214,6 +214,48 @@ for values in (good, np.sign(good), np.zeros_like(good)):
 print(sorted(outcomes))
 """
 
+CHANGING_MODEL = """
+import threading
+import time
+import numpy as np
+from docofl_codec import CodecError, decode_state_dict, encode_state_dict
+
+rng = np.random.default_rng(0)
+size = 300_000
+versions = [spread * rng.standard_normal(size, dtype=np.float32) for spread in (1, 0.7, 1.4)]
+model = {f"weight{k}": versions[0].copy() for k in range(3)}
+done = threading.Event()
+
+
+def change():
+    random = np.random.default_rng(1)
+    while not done.is_set():
+        for tensor in model.values():
+            tensor[:] = versions[random.integers(3)]
+        time.sleep(0.0003 * random.integers(1, 40))
+
+
+thread = threading.Thread(target=change)
+thread.start()
+outcomes = set()
+end = time.monotonic() + 4
+try:
+    while time.monotonic() < end:
+        bits = rng.choice([1, 1.5, 2, 3, 4])
+        try:
+            blob = encode_state_dict(model, bits=bits)
+        except CodecError:
+            outcomes.add("refused")
+            continue
+        assert 8 * len(blob) <= bits * 3 * size
+        decode_state_dict(blob)
+        outcomes.add("decoded")
+finally:
+    done.set()
+    thread.join()
+print(sorted(outcomes))
+"""
+
 
 def test_a_blob_that_changes_while_it_is_decoded() -> None:
     """No crash: a tensor of finite values or a `CodecError`."""
@@ -235,3 +277,8 @@ def test_a_state_dict_that_changes_while_it_is_decoded() -> None:
 def test_a_tensor_that_changes_while_it_is_encoded() -> None:
     """No crash: some bytes or a `CodecError`."""
     assert "decoded" in run_python(CHANGING_TENSOR)
+
+
+def test_a_model_that_changes_between_passes() -> None:
+    """Finite values of another spread: what is returned can be decoded, and keeps its budget."""
+    assert "decoded" in run_python(CHANGING_MODEL)

@@ -331,3 +331,52 @@ def test_one_tensor_of_huge_values_leaves_the_others_alone() -> None:
         report = report_state_dict(model, encode_state_dict(model, bits=2))
         assert (report.tensors[0].nmse or 1) < 0.02
         assert report.bits_per_coordinate > 1.9
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("bits", [0.5, 2, 8])
+@pytest.mark.parametrize("still", [0.0, 1.0])
+def test_a_few_rows_of_an_embedding_beside_tensors_that_stand_still(
+    still: float, bits: float, dtype: Any
+) -> None:
+    """No sample sees the rows that changed."""
+    rng = np.random.default_rng(0)
+    update = np.full((20_000, 128), still, dtype)
+    update[[17, 12_345]] += (0.01 * rng.normal(size=(2, 128))).astype(dtype)
+    model = {"embedding": update, "frozen": np.full((256, 256), still, dtype)}
+    blob = encode_state_dict(model, bits=bits)
+    check_budget(model, bits, blob)
+    restored = decode_state_dict(blob)
+    np.testing.assert_array_equal(restored["frozen"], model["frozen"])
+    error = np.asarray(restored["embedding"], np.float64) - update
+    change = update.astype(np.float64) - still
+    assert np.square(error).sum() <= 1e-4 * np.square(change).sum()
+
+
+@pytest.mark.parametrize("bits", [0.011, 0.013, 0.02])
+def test_a_hundredth_of_a_bit_is_used(bits: float) -> None:
+    """Rare values in two tensors, as good as in one flat vector or nearly so."""
+    rng = np.random.default_rng(1)
+    model = {}
+    for name in ("a", "b"):
+        tensor = np.zeros(2_000_000, np.float32)
+        places = rng.choice(tensor.size, 400, replace=False)
+        tensor[places] = rng.normal(size=places.size)
+        model[name] = tensor
+    blob = encode_state_dict(model, bits=bits)
+    check_budget(model, bits, blob)
+    restored = decode_state_dict(blob)
+    error = sum(np.square(restored[name] - tensor).sum() for name, tensor in model.items())
+    assert error <= 0.2 * sum(np.square(tensor).sum() for tensor in model.values())
+
+
+@pytest.mark.parametrize("bits", [2, 8])
+def test_the_tensor_with_a_nan_is_named_beside_a_wide_one(bits: float) -> None:
+    """Both share a frame, and the wide one cannot have the step of the others."""
+    rng = np.random.default_rng(2)
+    model = {f"weight{k}": rng.normal(size=200_000).astype(np.float32) for k in range(3)}
+    model["wide"] = (1e30 * rng.normal(size=(40, 40))).astype(np.float32)
+    model["bad"] = rng.normal(size=(40, 40)).astype(np.float32)
+    model["bad"][0, :2] = np.nan
+    with pytest.raises(InvalidInputError, match=r"tensor 'bad': .*2 value\(s\)"):
+        encode_state_dict(model, bits=bits)

@@ -13,6 +13,7 @@ __all__ = ["StepSearch"]
 # are few, this part of a bit. Be content with so much less again.
 FIRST_MARGIN = 0.007
 FIRST_BITS_MARGIN = 0.012
+MOST_MARGIN = 0.3
 BAND = 0.015
 NEXT_MARGIN = 0.002
 # After some passes be content with more left over, and at last with what there is.
@@ -49,7 +50,7 @@ class StepSearch:
         self._passes = 0
         self._fitting_passes = 0
         self._change = LEAST_CHANGE
-        self._margin = max(FIRST_MARGIN, FIRST_BITS_MARGIN / room)
+        self._margin = max(FIRST_MARGIN, min(MOST_MARGIN, FIRST_BITS_MARGIN / room))
         # Logarithms of steps and the bits that they took: the finest that fits, and the coarsest
         # finer one that does not.
         self._fits: tuple[float, float] | None = None

@@ -57,6 +57,7 @@ AT_ONCE = 1 << 24  # coordinates of tensors in memory that are coded together
 POOL_BYTES = 1 << 22
 DEFLATE_LEVEL = 1
 LEAST_FRAME_BYTES = 64
+PROMISED_BYTES = 74  # that a frame of one dimension may take beyond its bits
 FEW_VALUES = 256
 FEW_SAMPLE = 1024
 BLOCK = 65_536
@@ -259,16 +260,26 @@ class _Writer:
         least = sum(LEAST_FRAME_BYTES + LEAST_BLOCK_BYTES * (size // BLOCK) for size in sizes)
         if room < least:
             raise self._too_small(around + least)
-        if len(groups) == 1 and (self._flatten or self._has_few_values(groups[0])):
-            # The codec's promise is 64 + 10 ndim bytes more than its bits.
-            bits = min(8 * (room - 74) / sizes[0], MAX_ECUQ_BITS)
-            if bits >= MIN_BITS:
-                blob = self._encode(groups[0], bits=bits)
-                self._sections.append(Section(FRAME, len(blob)))
-                self._sink.write(blob)
-                self._tell(sizes[0], sizes[0])
-                return
-        self._search(_Frames(groups, sizes, mark, kept, room), around)
+        frames = _Frames(groups, sizes, mark, kept, room)
+        is_alone = len(groups) == 1 and (self._flatten or self._has_few_values(groups[0]))
+        if not (is_alone and self._write_by_budgets(frames)):
+            self._search(frames, around)
+
+    def _write_by_budgets(self, frames: _Frames) -> bool:
+        """Leave each frame to the codec's own search; tell whether the room is enough for that."""
+        self._sink.cut(frames.mark)
+        del self._sections[frames.kept :]
+        room, left = frames.room, frames.total
+        for group, size in zip(frames.groups, frames.sizes, strict=True):
+            bits = min(8 * (room * size / left - PROMISED_BYTES) / size, MAX_ECUQ_BITS)
+            if bits < MIN_BITS:
+                return False
+            blob = self._encode(group, bits=bits)
+            self._sections.append(Section(FRAME, len(blob)))
+            self._sink.write(blob)
+            room, left = room - len(blob), left - size
+            self._tell(frames.total - left, frames.total)
+        return True
 
     def _has_few_values(self, group: list[int]) -> bool:
         """Tell whether the codec may be able to keep all values exactly."""
@@ -281,7 +292,11 @@ class _Writer:
     def _search(self, frames: _Frames, around: int) -> None:
         """Write frames of one step that fit their room."""
         total = frames.total
-        search = StepSearch(self._sample(frames.groups), 8 * frames.room / total, total)
+        model = self._sample(frames.groups)
+        # What rare values take is not to be learned from a sample without them.
+        if not model.has_range and self._write_by_budgets(frames):
+            return
+        search = StepSearch(model, 8 * frames.room / total, total)
         step: float | None = search.first()
         last, written = step, 0
         while step is not None:
@@ -291,8 +306,8 @@ class _Writer:
             step = search.next()
         if search.best is None:
             raise self._too_small(around + written)
-        if search.best != last:
-            self._write_frames(frames, search.best)
+        if search.best != last and self._write_frames(frames, search.best) > frames.room:
+            raise InvalidInputError("tensors: changed while they were being encoded")
 
     def _sample(self, groups: list[list[int]]) -> ecuq.RateModel:
         """Return an estimate of what frames would take, from some values of every tensor."""
@@ -361,8 +376,6 @@ class _Writer:
         try:
             return self._encode_memory(memory, options)
         except CodecError as error:
-            if "step" in options and str(error).startswith("step:"):
-                return self._encode_memory(memory, {"step": _widest_step(memory)})
             raise self._blame(group, options, error) from None
 
     def _load(self, group: list[int]) -> Memory:
@@ -373,9 +386,19 @@ class _Writer:
         return Memory(self._specs[group[0]].dtype, np.concatenate(parts))
 
     def _encode_memory(self, memory: Memory, options: dict[str, Any]) -> bytes:
-        return ecuq.encode_raw(
-            _raw(memory), threads=self._threads, centroids=True, **self._coding, **options
-        )
+        """Return a frame; one that cannot have a given step gets the finest that it can have."""
+
+        def encode(options: dict[str, Any]) -> bytes:
+            return ecuq.encode_raw(
+                _raw(memory), threads=self._threads, centroids=True, **self._coding, **options
+            )
+
+        try:
+            return encode(options)
+        except CodecError as error:
+            if "step" not in options or not str(error).startswith("step:"):
+                raise
+        return encode({"step": _widest_step(memory)})
 
     def _blame(
         self, group: list[int], options: dict[str, Any], error: CodecError
