@@ -26,7 +26,8 @@ class RateModel {
   // To be called when all tensors have been added, and before what follows.
   void finish();
 
-  // Whether the values that were taken differ anywhere; otherwise there is nothing to estimate from.
+  // Whether the values that were taken differ anywhere; otherwise there is nothing to estimate
+  // from.
   bool has_range() const { return widest_ > 0; }
 
   // The step for which the frames take about `bits` bits.
