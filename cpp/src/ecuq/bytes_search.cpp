@@ -61,6 +61,9 @@ class BytesSearch {
   std::optional<double> rough_error(std::optional<double> step) {
     const double guess = step ? length_ * parts_ / *step : first_guess(limit());
     const auto start = static_cast<std::int64_t>(std::min(guess, static_cast<double>(end() - 1)));
+    // Where it cannot lie like that, it would be a grid between the extremes, which is tried
+    // anyway.
+    if (step && anchor_.kind != Anchor::Kind::kRange && !anchored(start)) return std::nullopt;
     // Without others to compare with, this one only has to be near what is found later.
     const double slack = is_small(tensor_) ? std::max(tolerance_, kRoughSlack) : tolerance_;
     rough_ = search(coarse_sample_, 0, end(), start, limit(), slack);
@@ -162,12 +165,16 @@ class BytesSearch {
     return uniform_levels(range_.x_min, range_.x_max, static_cast<std::int32_t>(num_levels));
   }
 
+  // Levels that lie as the anchor says, if they can.
+  std::optional<Levels> anchored(std::int64_t fineness) const {
+    const double step = length_ * parts_ / static_cast<double>(fineness);
+    const double shift = anchor_.kind == Anchor::Kind::kBorder ? step / 2 : 0;
+    return levels_at(range_, step, anchor_.origin + shift, tensor_.dtype);
+  }
+
   Levels levels(std::int64_t fineness) const {
     if (anchor_.kind != Anchor::Kind::kRange) {
-      const double step = length_ * parts_ / static_cast<double>(fineness);
-      const double shift = anchor_.kind == Anchor::Kind::kBorder ? step / 2 : 0;
-      const auto found = levels_at(range_, step, anchor_.origin + shift, tensor_.dtype);
-      if (found) return *found;
+      if (const std::optional<Levels> found = anchored(fineness)) return *found;
     }
     return plain_levels(fineness / parts_);
   }
