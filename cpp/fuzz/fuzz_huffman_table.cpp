@@ -41,9 +41,15 @@ void check_stream(const CodeLengths& lengths, std::size_t alphabet, const fuzz::
   const fuzz::Bytes symbols = read_words(lengths, alphabet, bytes);
   const auto longest = *std::max_element(lengths.begin(), lengths.end());
   fuzz::Bytes stream(symbols.size() * longest / 8 + 1 + kRoom);
-  stream.resize(kernels().huffman_encode(symbols.data(), symbols.size(),
-                                         code_words(lengths, alphabet).data(), longest,
-                                         stream.data()));
+  const CodeWords words = code_words(lengths, alphabet);
+  stream.resize(kernels().huffman_encode(symbols.data(), symbols.size(), words.data(), longest,
+                                         nullptr, {}, stream.data()));
+  if (const auto pairs = pair_words(words)) {
+    fuzz::Bytes same(stream.size() + kRoom);
+    same.resize(kernels().huffman_encode(symbols.data(), symbols.size(), words.data(), longest,
+                                         pairs.get(), {}, same.data()));
+    DOCOFL_REQUIRE(same == stream);
+  }
   // The same bits, up to the last whole word.
   DOCOFL_REQUIRE(stream.size() <= bytes.size());
   if (stream.size() > 1) {
@@ -53,8 +59,8 @@ void check_stream(const CodeLengths& lengths, std::size_t alphabet, const fuzz::
   fuzz::Bytes decoded(symbols.size());
   Reconstruction nothing{};
   const ByteView view = fuzz::view_of(stream);
-  const std::size_t words = symbols.size();
-  DOCOFL_REQUIRE(decoder.decode(&view, &words, 1, decoded.data(), &nothing));
+  const std::size_t num_words = symbols.size();
+  DOCOFL_REQUIRE(decoder.decode(&view, &num_words, 1, decoded.data(), &nothing));
   DOCOFL_REQUIRE(decoded == symbols);
 }
 

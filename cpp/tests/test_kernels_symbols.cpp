@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,7 @@ DOCOFL_TEST(raw_bits_of_all_widths) {
 DOCOFL_TEST(code_words_are_joined) {
   test::for_each_isa([](const std::string& isa) {
     test::Random random(52);
+    int with_pairs = 0;
     for (int round = 0; round < 60; ++round) {
       const std::size_t alphabet = 2 + random.below(255);
       const CodeLengths lengths = test::random_code(&random, alphabet);
@@ -61,6 +63,8 @@ DOCOFL_TEST(code_words_are_joined) {
       const unsigned longest = *std::max_element(lengths.begin(), lengths.end());
       // A larger bound than needed is allowed.
       const unsigned max_length = round % 2 == 0 ? longest : kMaxCodeLength;
+      const std::unique_ptr<const HuffmanPairs> pairs = pair_words(coded);
+      with_pairs += pairs != nullptr;
       for (const std::size_t n : sizes()) {
         const test::Note note("isa ", isa, ", round ", round, ", longest ", longest, ", n ", n);
         test::ExactArray<std::uint8_t> symbols(n, n % 5);
@@ -73,13 +77,41 @@ DOCOFL_TEST(code_words_are_joined) {
         const std::vector<std::uint8_t> expected = test::bytes_of_bits(bits);
         const std::size_t room = (n * max_length + 7) / 8 + kSlack;
         test::ExactArray<std::uint8_t> out(room, n % 8);
-        const std::size_t written =
-            kernels().huffman_encode(symbols.data(), n, coded.data(), max_length, out.data());
-        DOCOFL_CHECK_EQUAL(written, expected.size());
-        DOCOFL_CHECK_SAME(out.data(), expected.data(), expected.size());
+        // By single words, and by pairs where the code has them; whatever is fetched meanwhile.
+        for (const HuffmanPairs* some : {static_cast<const HuffmanPairs*>(nullptr), pairs.get()}) {
+          for (const FetchAhead& ahead : {FetchAhead{}, FetchAhead{out.data(), 4096}}) {
+            std::fill(out.data(), out.data() + room, std::uint8_t(0xa5));
+            const std::size_t written = kernels().huffman_encode(
+                symbols.data(), n, coded.data(), max_length, some, ahead, out.data());
+            DOCOFL_CHECK_EQUAL(written, expected.size());
+            DOCOFL_CHECK_SAME(out.data(), expected.data(), expected.size());
+          }
+        }
       }
     }
+    DOCOFL_CHECK(with_pairs >= 10 && with_pairs <= 50);
   });
+}
+
+DOCOFL_TEST(pairs_of_likely_symbols) {
+  // Six bits each from symbol 224 on, around the end of the numbers: all pairs have a word.
+  SymbolCounts counts{};
+  for (std::size_t i = 0; i < kPairSymbols; ++i) counts[(224 + i) % kMaxAlphabet] = 1;
+  CodeLengths lengths = huffman_lengths(counts, kMaxAlphabet, kMaxCodeLength);
+  const std::unique_ptr<const HuffmanPairs> pairs = pair_words(code_words(lengths, kMaxAlphabet));
+  DOCOFL_CHECK(pairs != nullptr);
+  DOCOFL_CHECK_EQUAL(unsigned(pairs->first), 224u);
+  for (unsigned a = 0; a < kPairStride; ++a) {
+    for (unsigned b = 0; b < kPairStride; ++b) {
+      const std::uint64_t length = pairs->words[a + kPairStride * b] & 0xff;
+      const bool is_other = a == kPairSymbols || b == kPairSymbols;
+      DOCOFL_CHECK_EQUAL(length, is_other ? kNoPair : 12);
+    }
+  }
+  // As many again: every fourth pair would have one.
+  for (std::uint64_t& count : counts) count = 1;
+  lengths = huffman_lengths(counts, kMaxAlphabet, kMaxCodeLength);
+  DOCOFL_CHECK(pair_words(code_words(lengths, kMaxAlphabet)) == nullptr);
 }
 
 DOCOFL_TEST(words_of_one_length_only) {
@@ -99,8 +131,8 @@ DOCOFL_TEST(words_of_one_length_only) {
         }
         const std::vector<std::uint8_t> expected = test::bytes_of_bits(bits);
         test::ExactArray<std::uint8_t> out(expected.size() + kSlack);
-        const std::size_t written =
-            kernels().huffman_encode(symbols.data(), n, words.data(), length, out.data());
+        const std::size_t written = kernels().huffman_encode(symbols.data(), n, words.data(),
+                                                             length, nullptr, {}, out.data());
         DOCOFL_CHECK_EQUAL(written, expected.size());
         DOCOFL_CHECK_SAME(out.data(), expected.data(), expected.size());
       }

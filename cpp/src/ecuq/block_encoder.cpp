@@ -10,52 +10,75 @@
 #include "ecuq/payload.h"
 
 namespace docofl {
+namespace {
 
-BlockEncoder::BlockEncoder(const Levels& levels, const SymbolCode& code)
+constexpr std::size_t kStoreSlack = 8;
+// To make the words of pairs takes as long as to code some ten thousand symbols.
+constexpr std::size_t kMinPairsSize = 65536;
+
+}  // namespace
+
+BlockEncoder::BlockEncoder(const Levels& levels, const SymbolCode& code, std::size_t size)
     : layout_(code.layout),
       quantizer_(levels, code.layout),
       words_(code_words(code.lengths, code.layout.alphabet())) {
   for (const std::uint8_t length : code.lengths) {
     max_length_ = std::max<unsigned>(max_length_, length);
   }
+  if (max_length_ > 0 && size >= kMinPairsSize) pairs_ = pair_words(words_);
 }
 
+// Stream by stream: while one is coded, which takes the core, the values of the next are fetched,
+// which takes the memory.
 BlockEncoder::Encoded BlockEncoder::encode(const TensorView& tensor, std::size_t block,
-                                           Scratch* scratch) const {
+                                           std::size_t following, Scratch* scratch) const {
+  const std::size_t begin = block_begin(block);
   const std::size_t length = block_length(tensor.size, block);
-  const std::size_t num_words = divide_up(length, layout_.tuple);
-  if (scratch->symbols.size() < num_words) scratch->symbols.resize(num_words);
-  quantizer_.run(tensor, block_begin(block), length, &scratch->quantized, scratch->symbols.data());
-
-  // The last stores of streams and raw bits reach 8 bytes beyond them.
-  const std::vector<Outlier>& outliers = scratch->quantized.outliers;
   const StreamSplit split = split_streams(length, layout_.tuple);
-  const std::size_t most = divide_up(num_words * max_length_, 8) + kHuffmanStreams +
-                           divide_up(length * layout_.raw_bits, 8) +
-                           outliers.size() * kOutlierBytes + 8;
+  const std::size_t num_words = divide_up(length, layout_.tuple);
+  const std::size_t raw_bytes = divide_up(length * layout_.raw_bits, 8);
+  if (scratch->symbols.size() < split.words[0]) scratch->symbols.resize(split.words[0]);
+  // The last stores of streams and raw bits reach 8 bytes beyond them.
+  const std::size_t most =
+      divide_up(num_words * max_length_, 8) + kHuffmanStreams + raw_bytes + kStoreSlack;
   if (scratch->bytes.size() < most) scratch->bytes.resize(most);
-  Encoded encoded{
-      {scratch->bytes.data(), 0}, split.count, {}, static_cast<std::uint32_t>(outliers.size())};
-  std::uint8_t* out = scratch->bytes.data();
-  if (max_length_ > 0) {
-    const std::uint8_t* symbols = scratch->symbols.data();
-    for (int s = 0; s < split.count; ++s) {
-      const std::size_t bytes =
-          kernels().huffman_encode(symbols, split.words[s], words_.data(), max_length_, out);
-      encoded.stream_sizes[s] = static_cast<std::uint16_t>(bytes);
-      symbols += split.words[s];
-      out += bytes;
-    }
+
+  const auto ahead_of = [&](std::size_t coordinate) {
+    const std::size_t item = item_size(tensor.dtype);
+    const auto* const values = static_cast<const std::uint8_t*>(tensor.data);
+    return coordinate < tensor.size ? FetchAhead{values + coordinate * item, layout_.tuple * item}
+                                    : FetchAhead{};
+  };
+  Encoded encoded{{}, split.count, {}, 0};
+  std::size_t size = 0;
+  for (std::size_t s = 0, offset = 0; s < static_cast<std::size_t>(split.count); ++s) {
+    const std::size_t end = std::min(length, offset + split.words[s] * layout_.tuple);
+    std::uint8_t* const symbols = scratch->symbols.data();
+    quantizer_.run(tensor, begin, {offset, end - offset}, &scratch->quantized, symbols);
+    offset = end;
+    if (max_length_ == 0) continue;
+    const std::size_t next = end < length ? begin + end : block_begin(following);
+    const std::size_t bytes =
+        kernels().huffman_encode(symbols, split.words[s], words_.data(), max_length_, pairs_.get(),
+                                 ahead_of(next), scratch->bytes.data() + size);
+    encoded.stream_sizes[s] = static_cast<std::uint16_t>(bytes);
+    size += bytes;
   }
   if (layout_.raw_bits > 0) {
-    kernels().pack_raw(scratch->quantized.raw.data(), length, layout_.raw_bits, out);
-    out += divide_up(length * layout_.raw_bits, 8);
+    kernels().pack_raw(scratch->quantized.raw.data(), length, layout_.raw_bits,
+                       scratch->bytes.data() + size);
+    size += raw_bytes;
   }
+  const std::vector<Outlier>& outliers = scratch->quantized.outliers;
+  encoded.num_outliers = static_cast<std::uint32_t>(outliers.size());
+  const std::size_t total = size + outliers.size() * kOutlierBytes;
+  if (scratch->bytes.size() < total) scratch->bytes.resize(total);
+  std::uint8_t* out = scratch->bytes.data() + size;
   for (const Outlier& outlier : outliers) {
     out = write_le(out, outlier.position);
     out = write_le(out, static_cast<std::uint32_t>(outlier.level));
   }
-  encoded.bytes.size = static_cast<std::size_t>(out - encoded.bytes.data);
+  encoded.bytes = {scratch->bytes.data(), total};
   return encoded;
 }
 
@@ -65,11 +88,12 @@ EncodedBlocks encode_blocks(const TensorView& tensor, const Levels& levels, cons
   EncodedBlocks result;
   result.stream_sizes.resize(num_streams(tensor.size));
   result.block_outliers.resize(blocks);
-  const BlockEncoder encoder(levels, code);
+  const BlockEncoder encoder(levels, code, tensor.size);
   OrderedWriter writer(room);
   std::vector<BlockEncoder::Scratch> scratch(num_workers(blocks, threads));
   parallel_for(blocks, threads, [&](std::size_t block, int worker) {
-    const BlockEncoder::Encoded encoded = encoder.encode(tensor, block, &scratch[worker]);
+    const BlockEncoder::Encoded encoded =
+        encoder.encode(tensor, block, block + scratch.size(), &scratch[worker]);
     std::copy(encoded.stream_sizes, encoded.stream_sizes + encoded.num_streams,
               &result.stream_sizes[block * kHuffmanStreams]);
     result.block_outliers[block] = encoded.num_outliers;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "docofl/tensor.h"
@@ -15,10 +16,12 @@ namespace docofl {
 // Quantizes and codes one block at a time (docs/format.md, section 3.4).
 class BlockEncoder {
  public:
-  BlockEncoder(const Levels& levels, const SymbolCode& code);
+  // For a tensor of `size` coordinates.
+  BlockEncoder(const Levels& levels, const SymbolCode& code, std::size_t size);
 
   // The bytes of a block and the directory's fields for it, valid until the next call with the same
-  // scratch.
+  // scratch. `following` is the block that this thread is likely to encode next: its first values
+  // are fetched meanwhile.
   struct Encoded {
     ByteView bytes;
     int num_streams;
@@ -30,12 +33,14 @@ class BlockEncoder {
     std::vector<std::uint8_t> symbols;
     std::vector<std::uint8_t> bytes;
   };
-  Encoded encode(const TensorView& tensor, std::size_t block, Scratch* scratch) const;
+  Encoded encode(const TensorView& tensor, std::size_t block, std::size_t following,
+                 Scratch* scratch) const;
 
  private:
   Layout layout_;
   BlockQuantizer quantizer_;
   CodeWords words_;
+  std::unique_ptr<const HuffmanPairs> pairs_;  // null where they do not pay
   unsigned max_length_ = 0;
 };
 

@@ -86,27 +86,28 @@ void BlockQuantizer::quantize_explicit(const float* values, std::size_t count,
   }
 }
 
-void BlockQuantizer::run(const TensorView& tensor, std::size_t begin, std::size_t count,
+void BlockQuantizer::run(const TensorView& tensor, std::size_t begin, const Part& part,
                          BlockScratch* scratch, std::uint8_t* symbols) const {
-  const std::size_t words = divide_up(count, layout_.tuple);
+  const std::size_t words = divide_up(part.count, layout_.tuple);
   const std::size_t padded = words * layout_.tuple;
+  const std::size_t end = part.offset + part.count;
   if (scratch->values.empty()) scratch->values.resize(kPiece);
   if (scratch->levels.empty()) scratch->levels.resize(kPiece);
-  if (layout_.raw_bits > 0 && scratch->raw.size() < count) scratch->raw.resize(count);
-  scratch->outliers.clear();
+  if (layout_.raw_bits > 0 && scratch->raw.size() < end) scratch->raw.resize(end);
+  if (part.offset == 0) scratch->outliers.clear();
   std::uint8_t* coded = symbols;
   if (layout_.tuple > 1) {
     if (scratch->coded.size() < padded) scratch->coded.resize(padded);
     coded = scratch->coded.data();
-    std::memset(coded + count, 0, padded - count);
+    std::memset(coded + part.count, 0, padded - part.count);
   }
-  for (std::size_t offset = 0; offset < count; offset += kPiece) {
-    const std::size_t piece = std::min(kPiece, count - offset);
+  for (std::size_t offset = part.offset; offset < end; offset += kPiece) {
+    const std::size_t piece = std::min(kPiece, end - offset);
     const float* values = load_values(tensor, begin + offset, piece, scratch->values.data());
     if (levels_.is_explicit()) {
-      quantize_explicit(values, piece, coded + offset);
+      quantize_explicit(values, piece, coded + (offset - part.offset));
     } else {
-      quantize_grid(values, offset, piece, scratch, coded + offset);
+      quantize_grid(values, offset, piece, scratch, coded + (offset - part.offset));
     }
   }
   if (layout_.tuple > 1) {

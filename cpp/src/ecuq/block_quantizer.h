@@ -64,10 +64,16 @@ class BlockQuantizer {
  public:
   BlockQuantizer(const Levels& levels, const Layout& layout);
 
-  // Quantizes tensor[begin, begin + count) to ceil(count / tuple) code symbols, each below
-  // layout.alphabet(). Throws Error(kInvalidInput) for a value that is not among explicit levels,
-  // and BeyondOpenGrid.
-  void run(const TensorView& tensor, std::size_t begin, std::size_t count, BlockScratch* scratch,
+  // Part of a block: `count` coordinates, from `offset` on.
+  struct Part {
+    std::size_t offset;
+    std::size_t count;
+  };
+
+  // Quantizes a part of the block that starts at tensor[begin] to ceil(count / tuple) code symbols,
+  // each below layout.alphabet(); the parts of a block must come in order. Throws
+  // Error(kInvalidInput) for a value that is not among explicit levels, and BeyondOpenGrid.
+  void run(const TensorView& tensor, std::size_t begin, const Part& part, BlockScratch* scratch,
            std::uint8_t* symbols) const;
 
  private:

@@ -39,7 +39,7 @@ class FrameWork {
     const std::size_t size = tensor_.size;
     std::optional<OpenCode> open = fit_open_grid(tensor_, options);
     if (!open) return;
-    encoder_ = std::make_unique<BlockEncoder>(open->levels, open->code);
+    encoder_ = std::make_unique<BlockEncoder>(open->levels, open->code, size);
     plan_.levels = std::move(open->levels);
     plan_.code = open->code;
     plan_.blocks.stream_sizes.resize(num_streams(size));
@@ -65,11 +65,11 @@ class FrameWork {
   std::size_t suffix() const { return is_whole() ? 0 : kChecksumBytes; }
 
   // A block, or the whole frame. Blocks end with the first that has a value beyond the grid.
-  ByteView piece(std::size_t block, BlockEncoder::Scratch* scratch) {
+  ByteView piece(std::size_t block, std::size_t following, BlockEncoder::Scratch* scratch) {
     if (is_whole()) return {whole_.get(), size_};
     if (is_beyond_->load(std::memory_order_relaxed)) return {};
     try {
-      const BlockEncoder::Encoded encoded = encoder_->encode(tensor_, block, scratch);
+      const BlockEncoder::Encoded encoded = encoder_->encode(tensor_, block, following, scratch);
       std::copy(encoded.stream_sizes, encoded.stream_sizes + encoded.num_streams,
                 &plan_.blocks.stream_sizes[block * kHuffmanStreams]);
       plan_.blocks.block_outliers[block] = encoded.num_outliers;
@@ -145,7 +145,8 @@ Places write_pieces(std::vector<FrameWork>* frames, const EcuqOptions& options,
   std::vector<BlockEncoder::Scratch> scratch(num_workers(pieces.size(), options.threads));
   parallel_for(pieces.size(), options.threads, [&](std::size_t number, int worker) {
     Piece& piece = pieces[number];
-    const ByteView bytes = (*frames)[piece.frame].piece(piece.block, &scratch[worker]);
+    const std::size_t following = piece.block + scratch.size();
+    const ByteView bytes = (*frames)[piece.frame].piece(piece.block, following, &scratch[worker]);
     piece.size = bytes.size;
     writer.put(number, bytes, piece.gap);
   });

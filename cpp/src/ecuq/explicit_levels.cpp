@@ -82,7 +82,7 @@ double explicit_entropy(const TensorView& tensor, const Levels& levels, int thre
     const std::size_t length = block_length(tensor.size, block);
     std::uint32_t counts[kMaxAlphabet] = {};
     worker.symbols.resize(kBlockSize);
-    quantizer.run(tensor, block_begin(block), length, &worker.scratch, worker.symbols.data());
+    quantizer.run(tensor, block_begin(block), {0, length}, &worker.scratch, worker.symbols.data());
     kernels().histogram(worker.symbols.data(), length, counts);
     for (std::size_t a = 0; a < kMaxAlphabet; ++a) worker.counts[a] += counts[a];
   });

@@ -286,7 +286,7 @@ SymbolCode measure_layout(const Sample& sample, const Levels& levels, const Layo
     const std::size_t length = block_length(total, block);
     const std::size_t num_words = divide_up(length, layout.tuple);
     if (worker.symbols.size() < num_words) worker.symbols.resize(num_words);
-    quantizer.run(sample.view(), block_begin(block), length, &worker.scratch,
+    quantizer.run(sample.view(), block_begin(block), {0, length}, &worker.scratch,
                   worker.symbols.data());
     kernels().histogram(worker.symbols.data(), num_words, worker.counts);
     worker.outliers += worker.scratch.outliers.size();

@@ -25,10 +25,11 @@ void encode_again(const PayloadPlan& plan, const TensorView& tensor, int threads
                        split_streams(length, layout.tuple).count, length, layout.raw_bits,
                        blocks.block_outliers[block]);
   }
-  const BlockEncoder encoder(plan.levels, plan.code);
+  const BlockEncoder encoder(plan.levels, plan.code, tensor.size);
   std::vector<BlockEncoder::Scratch> scratch(num_workers(count, threads));
   parallel_for(count, threads, [&](std::size_t block, int worker) {
-    const BlockEncoder::Encoded encoded = encoder.encode(tensor, block, &scratch[worker]);
+    const BlockEncoder::Encoded encoded =
+        encoder.encode(tensor, block, block + scratch.size(), &scratch[worker]);
     if (encoded.num_outliers != blocks.block_outliers[block] ||
         !std::equal(encoded.stream_sizes, encoded.stream_sizes + encoded.num_streams,
                     &blocks.stream_sizes[block * kHuffmanStreams])) {

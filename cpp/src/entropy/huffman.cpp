@@ -12,6 +12,8 @@ namespace docofl {
 namespace {
 
 constexpr int kFirstPreviousLength = 4;
+// Pairs pay where at least so many have a word for one that has none.
+constexpr std::uint64_t kMinCoveredPairs = 16;
 
 struct Leaf {
   std::uint64_t count;
@@ -146,6 +148,47 @@ CodeWords code_words(const CodeLengths& lengths, std::size_t alphabet) {
     words[s] = reversed << (64 - length) | length;
   }
   return words;
+}
+
+std::unique_ptr<const HuffmanPairs> pair_words(const CodeWords& words) {
+  constexpr unsigned kOneShift = 2 * kMaxCodeLength;
+  const auto length_of = [](std::uint64_t word) { return static_cast<unsigned>(word & 0xff); };
+  // A word of l bits stands for a symbol of probability 2^-l, about.
+  const auto probability = [&](std::size_t symbol) {
+    const unsigned length = length_of(words[symbol % kMaxAlphabet]);
+    return length == 0 ? 0u : 1u << (kMaxCodeLength - length);
+  };
+
+  // 1. Where symbols are most probable.
+  std::uint32_t sum = 0;
+  for (std::size_t s = 0; s < kPairSymbols; ++s) sum += probability(s);
+  std::uint32_t most = sum;
+  std::size_t first = 0;
+  for (std::size_t s = 1; s < kMaxAlphabet; ++s) {
+    sum += probability(s + kPairSymbols - 1) - probability(s - 1);
+    if (sum > most) most = sum, first = s;
+  }
+
+  // 2. Their pairs.
+  auto pairs = std::make_unique<HuffmanPairs>();
+  pairs->first = static_cast<std::uint8_t>(first);
+  std::fill(std::begin(pairs->words), std::end(pairs->words), kNoPair);
+  std::uint64_t covered = 0;
+  for (std::size_t b = 0; b < kPairSymbols; ++b) {
+    const std::uint64_t second = words[(first + b) % kMaxAlphabet];
+    if (second == 0) continue;
+    for (std::size_t a = 0; a < kPairSymbols; ++a) {
+      const std::uint64_t word = words[(first + a) % kMaxAlphabet];
+      const unsigned length = length_of(word) + length_of(second);
+      if (word == 0 || length > kMaxPairLength) continue;
+      const std::uint64_t bits = (word & ~std::uint64_t(0xff)) >> length_of(second) | second;
+      pairs->words[a + kPairStride * b] = (bits & ~std::uint64_t(0xff)) | length;
+      covered += std::uint64_t(1) << (kOneShift - length);
+    }
+  }
+  const std::uint64_t missed = (std::uint64_t(1) << kOneShift) - covered;
+  if (missed > covered / kMinCoveredPairs) return nullptr;
+  return pairs;
 }
 
 std::size_t code_table_size(const CodeLengths& lengths, std::size_t alphabet) {

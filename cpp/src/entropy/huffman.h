@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "docofl/tensor.h"
 #include "kernels/kernels.h"
@@ -28,6 +29,10 @@ std::uint64_t coded_bits(const SymbolCounts& counts, const CodeLengths& lengths,
 // its first bit lowest.
 using CodeWords = std::array<std::uint64_t, kMaxAlphabet>;
 CodeWords code_words(const CodeLengths& lengths, std::size_t alphabet);
+
+// Words of pairs of the most probable symbols, made to be reached by a stream of symbols; null
+// where so many of its pairs would have none that they do not pay.
+std::unique_ptr<const HuffmanPairs> pair_words(const CodeWords& words);
 
 // The code table on the wire.
 std::size_t code_table_size(const CodeLengths& lengths, std::size_t alphabet);

@@ -48,6 +48,19 @@ struct Reconstruction {
   std::size_t count;
 };
 
+// Code words of two symbols at once, for the pairs of kPairSymbols symbols from `first` on (modulo
+// 256): that of the a-th and the b-th at place a + kPairStride * b. Words as in huffman_encode, of
+// at most kMaxPairLength bits. Where there is none stands kNoPair, and so it does for any other
+// symbol, which counts as the one after the last: that length shows in any sum of lengths.
+constexpr unsigned kPairSymbols = 64;
+constexpr unsigned kPairStride = kPairSymbols + 1;
+constexpr unsigned kMaxPairLength = 14;
+constexpr std::uint64_t kNoPair = 63;
+struct HuffmanPairs {
+  std::uint8_t first;
+  std::uint64_t words[kPairStride * kPairStride];
+};
+
 // One stream of code words while it is decoded. [next, end) is its input, [out, out_end) its
 // output.
 struct HuffmanStream {
@@ -56,6 +69,13 @@ struct HuffmanStream {
   std::uint8_t* out;
   std::uint8_t* out_end;
   unsigned bit;  // bits of *next that are used up, 0 to 7
+};
+
+// What is read next: while symbols are coded, `stride` bytes for each are fetched into the caches,
+// from `data` on. That may go beyond what there is: fetching never fails. Nothing where it is null.
+struct FetchAhead {
+  const std::uint8_t* data = nullptr;
+  std::size_t stride = 0;
 };
 
 constexpr int kHuffmanStreams = 4;
@@ -202,8 +222,10 @@ struct Kernels {
 
   // Writes code words; words[s] holds the bit-reversed word in its top bits and the length in its
   // low byte. Needs n * max_length bits rounded up and 8 bytes more. Returns the bytes written.
+  // `pairs` may be null.
   std::size_t (*huffman_encode)(const std::uint8_t* symbols, std::size_t n,
                                 const std::uint64_t words[256], unsigned max_length,
+                                const HuffmanPairs* pairs, const FetchAhead& ahead,
                                 std::uint8_t* out);
 
   // Decodes four streams side by side while each has input and room to spare. The table's index has

@@ -31,9 +31,13 @@ inline std::int32_t order_key(float x) {
 }
 
 void key_range(const float* x, std::size_t n, std::int32_t* lo, std::int32_t* hi) {
+  std::size_t i = 0;
+#if defined(__AVX2__)
+  i = key_range_lanes(x, n, lo, hi);
+#endif
   std::int32_t low = *lo;
   std::int32_t high = *hi;
-  for (std::size_t i = 0; i < n; ++i) {
+  for (; i < n; ++i) {
     const std::int32_t key = order_key(x[i]);
     low = key < low ? key : low;
     high = key > high ? key : high;
@@ -282,52 +286,124 @@ inline void store64(std::uint8_t* to, std::uint64_t value) {
   memcpy(to, &value, 8);
 }
 
+// Code words on their way into memory.
+class WordWriter {
+ public:
+  explicit WordWriter(std::uint8_t* out) : start_(out), out_(out) {}
+
+  // Appends `length` bits, fewer than 57.
+  void put(std::uint64_t bits, unsigned length) {
+    pending_ |= bits << used_;
+    store64(out_, pending_);
+    used_ += length;
+    out_ += used_ >> 3;
+    pending_ >>= used_ & 0x38;
+    used_ &= 7;
+  }
+
+  std::size_t bytes() const { return static_cast<std::size_t>(out_ - start_) + (used_ > 0); }
+
+ private:
+  std::uint8_t* const start_;
+  std::uint8_t* out_;
+  std::uint64_t pending_ = 0;
+  unsigned used_ = 0;
+};
+
 // Joins kGroup code words first, so that only one shift and one store a group depend on the group
 // before: kGroup * max_length + 7 <= 63 bits. Words enter a container from the top; the lengths in
-// the words' low bytes leave dirt below, which the last shift drops (kGroup * max_length <= 56).
+// the words' low bytes leave dirt below (kGroup * max_length <= 56).
+template <unsigned kGroup>
+inline void put_words(const std::uint8_t* symbols, const std::uint64_t words[256],
+                      WordWriter* writer) {
+  std::uint64_t group = 0;
+  std::uint64_t lengths = 0;
+  for (unsigned k = 0; k < kGroup; ++k) {
+    const std::uint64_t word = words[symbols[k]];
+    group = (group >> (word & 63)) | word;
+    lengths += word;
+  }
+  // The length is 0 where only values without a word, of a tensor that changes, came along.
+  const unsigned length = lengths & 0xff;
+  writer->put(group >> 1 >> (63 - length), length);
+}
+
 template <unsigned kGroup>
 std::size_t huffman_encode_by(const std::uint8_t* symbols, std::size_t n,
-                              const std::uint64_t words[256], std::uint8_t* out) {
-  std::uint8_t* const start = out;
-  std::uint64_t pending = 0;
-  unsigned used = 0;
+                              const std::uint64_t words[256], const FetchAhead& ahead,
+                              std::uint8_t* out) {
+  WordWriter writer(out);
   std::size_t i = 0;
   for (; i + kGroup <= n; i += kGroup) {
-    std::uint64_t group = 0;
-    std::uint64_t lengths = 0;
-    for (unsigned k = 0; k < kGroup; ++k) {
-      const std::uint64_t word = words[symbols[i + k]];
-      group = (group >> (word & 63)) | word;
-      lengths += word;
+    __builtin_prefetch(ahead.data + i * ahead.stride, 0, 2);
+    put_words<kGroup>(symbols + i, words, &writer);
+  }
+  for (; i < n; ++i) put_words<1>(symbols + i, words, &writer);
+  return writer.bytes();
+}
+
+// The places in a table of pairs of n / 2 pairs of symbols; n must be a multiple of 32.
+inline void pair_places(const std::uint8_t* symbols, std::size_t n, std::uint8_t first,
+                        std::uint16_t* places) {
+#if defined(__AVX2__)
+  for (std::size_t i = 0; i < n; i += 32) pair_place_lanes(symbols + i, first, places + i / 2);
+#else
+  const auto digit = [&](std::size_t i) -> unsigned {
+    const std::uint8_t digit = static_cast<std::uint8_t>(symbols[i] - first);
+    return digit < kPairSymbols ? digit : kPairSymbols;
+  };
+  for (std::size_t i = 0; i < n; i += 2) {
+    places[i / 2] = static_cast<std::uint16_t>(digit(i) + kPairStride * digit(i + 1));
+  }
+#endif
+}
+
+// Eight symbols at a time, by pairs; by single ones where a pair has no word.
+std::size_t huffman_encode_pairs(const std::uint8_t* symbols, std::size_t n,
+                                 const std::uint64_t words[256], const HuffmanPairs& pairs,
+                                 const FetchAhead& ahead, std::uint8_t* out) {
+  constexpr std::size_t kPiece = 1024;
+  std::uint16_t places[kPiece / 2];
+  WordWriter writer(out);
+  std::size_t i = 0;
+  while (n - i >= 32) {
+    const std::size_t piece = n - i < kPiece ? (n - i) / 32 * 32 : kPiece;
+    pair_places(symbols + i, piece, pairs.first, places);
+    const std::uint8_t* fetched = ahead.data + i * ahead.stride;
+    for (std::size_t k = 0; k < piece / 2; k += 4, fetched += 8 * ahead.stride) {
+      __builtin_prefetch(fetched, 0, 2);
+      // SAFETY: digits are at most kPairSymbols, so a place is below kPairStride^2.
+      std::uint64_t group = pairs.words[places[k]];
+      std::uint64_t lengths = group;
+      for (std::size_t j = 1; j < 4; ++j) {
+        const std::uint64_t word = pairs.words[places[k + j]];
+        group = (group >> (word & 63)) | word;
+        lengths += word;
+      }
+      const unsigned length = lengths & 0xff;
+      if (length <= 4 * kMaxPairLength) {
+        writer.put(group >> (64 - length), length);
+      } else {
+        const std::uint8_t* const eight = symbols + i + 2 * k;
+        for (std::size_t j = 0; j < 8; j += 2) put_words<2>(eight + j, words, &writer);
+      }
     }
-    const unsigned length = lengths & 0xff;
-    // length < 64; it is 0 where only values without a word, of a tensor that changes, came along.
-    pending |= (group >> 1 >> (63 - length)) << used;
-    store64(out, pending);
-    used += length;
-    out += used >> 3;
-    pending >>= used & 0x38;
-    used &= 7;
+    i += piece;
   }
-  for (; i < n; ++i) {
-    const std::uint64_t word = words[symbols[i]];
-    const unsigned length = word & 0xff;
-    pending |= (word >> 1 >> (63 - length)) << used;
-    store64(out, pending);
-    used += length;
-    out += used >> 3;
-    pending >>= used & 0x38;
-    used &= 7;
-  }
-  return static_cast<std::size_t>(out - start) + (used > 0);
+  for (; i < n; ++i) put_words<1>(symbols + i, words, &writer);
+  return writer.bytes();
 }
 
 std::size_t huffman_encode(const std::uint8_t* symbols, std::size_t n,
-                           const std::uint64_t words[256], unsigned max_length, std::uint8_t* out) {
-  if (max_length <= 8) return huffman_encode_by<7>(symbols, n, words, out);
-  if (max_length <= 11) return huffman_encode_by<5>(symbols, n, words, out);
-  if (max_length <= 14) return huffman_encode_by<4>(symbols, n, words, out);
-  return huffman_encode_by<3>(symbols, n, words, out);
+                           const std::uint64_t words[256], unsigned max_length,
+                           const HuffmanPairs* pairs, const FetchAhead& ahead, std::uint8_t* out) {
+  // Where nothing is to be fetched, something that is there.
+  const FetchAhead fetch = ahead.data != nullptr ? ahead : FetchAhead{symbols, 0};
+  if (pairs != nullptr) return huffman_encode_pairs(symbols, n, words, *pairs, fetch, out);
+  if (max_length <= 8) return huffman_encode_by<7>(symbols, n, words, fetch, out);
+  if (max_length <= 11) return huffman_encode_by<5>(symbols, n, words, fetch, out);
+  if (max_length <= 14) return huffman_encode_by<4>(symbols, n, words, fetch, out);
+  return huffman_encode_by<3>(symbols, n, words, fetch, out);
 }
 
 inline std::uint32_t reverse16(std::uint32_t v) {

@@ -8,6 +8,43 @@ namespace docofl {
 namespace DOCOFL_ISA {
 namespace {
 
+// key_range for whole groups of 32 values; returns how many values that were. Values some pages
+// ahead are fetched, as processors do not look beyond a page themselves.
+inline std::size_t key_range_lanes(const float* x, std::size_t n, std::int32_t* lo,
+                                   std::int32_t* hi) {
+  constexpr std::size_t kAhead = 2048;
+  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+  __m256i low[4], high[4];
+  for (std::size_t k = 0; k < 4; ++k) {
+    low[k] = _mm256_set1_epi32(*lo);
+    high[k] = _mm256_set1_epi32(*hi);
+  }
+  std::size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    __builtin_prefetch(x + i + kAhead);
+    __builtin_prefetch(x + i + kAhead + 16);
+    for (std::size_t k = 0; k < 4; ++k) {
+      const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i + 8 * k));
+      const __m256i flipped = _mm256_and_si256(_mm256_srai_epi32(bits, 31), magnitude);
+      const __m256i key = _mm256_xor_si256(bits, flipped);
+      low[k] = _mm256_min_epi32(low[k], key);
+      high[k] = _mm256_max_epi32(high[k], key);
+    }
+  }
+  const __m256i lows =
+      _mm256_min_epi32(_mm256_min_epi32(low[0], low[1]), _mm256_min_epi32(low[2], low[3]));
+  const __m256i highs =
+      _mm256_max_epi32(_mm256_max_epi32(high[0], high[1]), _mm256_max_epi32(high[2], high[3]));
+  std::int32_t low_lanes[8], high_lanes[8];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(low_lanes), lows);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(high_lanes), highs);
+  for (std::size_t k = 0; k < 8; ++k) {
+    *lo = low_lanes[k] < *lo ? low_lanes[k] : *lo;
+    *hi = high_lanes[k] > *hi ? high_lanes[k] : *hi;
+  }
+  return i;
+}
+
 inline void sum_deviation_lanes(const DeviationParams& deviation, const float* x, std::size_t runs,
                                 std::size_t stride, float sums[64]) {
   const __m256 centre = _mm256_set1_ps(deviation.centre);
@@ -22,6 +59,17 @@ inline void sum_deviation_lanes(const DeviationParams& deviation, const float* x
     }
   }
   for (std::size_t k = 0; k < 8; ++k) _mm256_storeu_ps(sums + 8 * k, sum[k]);
+}
+
+// The places of 16 pairs of symbols.
+inline void pair_place_lanes(const std::uint8_t* symbols, std::uint8_t first,
+                             std::uint16_t* places) {
+  const __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(symbols));
+  const __m256i digits =
+      _mm256_min_epu8(_mm256_sub_epi8(some, _mm256_set1_epi8(static_cast<char>(first))),
+                      _mm256_set1_epi8(kPairSymbols));
+  const __m256i factors = _mm256_set1_epi16(1 + (kPairStride << 8));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(places), _mm256_maddubs_epi16(digits, factors));
 }
 
 // Packs eight values of `bits` bits, at most 8, into the low bits of a word.
