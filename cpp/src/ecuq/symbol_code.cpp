@@ -174,6 +174,13 @@ SymbolCounts smoothed(const SymbolCounts& counts, std::size_t alphabet, bool is_
   return result;
 }
 
+// How many bits a coordinate less a code of `used` words takes on the sample it was made for than
+// elsewhere: twice the bias of the entropy (Miller and Madow, 1955).
+double flattered_bits(std::size_t used, const Sample& sample) {
+  if (sample.is_whole()) return 0;
+  return static_cast<double>(used - 1) / (0.6931471805599453 * static_cast<double>(sample.size()));
+}
+
 // The code for the counts of a sample, and what it takes when scaled to the tensor.
 SymbolCode make_code(const Layout& layout, const SymbolCounts& counts, std::uint64_t outliers,
                      const Sample& sample, std::size_t size) {
@@ -194,11 +201,9 @@ SymbolCode make_code(const Layout& layout, const SymbolCounts& counts, std::uint
     code.bits += static_cast<double>(coded_bits(counts, code.lengths, alphabet)) / all;
     once += 8.0 * static_cast<double>(code_table_size(code.lengths, alphabet));
     if (!sample.is_whole()) {
-      // A code looks better on the sample it was made for than elsewhere: twice the bias of the
-      // entropy (Miller and Madow, 1955).
       std::size_t used = 0;
       for (std::size_t a = 0; a < alphabet; ++a) used += counts[a] > 0;
-      code.bits += static_cast<double>(used - 1) / (0.6931471805599453 * all);
+      code.bits += flattered_bits(used, sample);
     }
   }
   code.bits += once / static_cast<double>(size);
@@ -230,8 +235,8 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, const Fin
     const BinWindow window =
         is_whole ? BinWindow{0, bins.size, total} : best_window(bins, kMaxCodedLevels);
     const double table_bits = kTableBitsPerLevel * static_cast<double>(window.length);
-    const double bits =
-        ideal_bits(bins, window, total) + shift + table_bits / static_cast<double>(size);
+    const double bits = ideal_bits(bins, window, total) + flattered_bits(window.length, sample) +
+                        shift + table_bits / static_cast<double>(size);
     if (is_first || bits < best_bits + kSpeedBonus) {
       best.base = fine.base + static_cast<std::int32_t>(window.begin << shift);
       best.num_coded = static_cast<unsigned>(window.length);
