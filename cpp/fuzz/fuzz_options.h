@@ -12,6 +12,9 @@
 namespace docofl {
 namespace fuzz {
 
+// Bytes that give the values of a tensor, where another one follows.
+constexpr std::size_t kSharedPattern = 64;
+
 // A dtype and an extent, then options, then values.
 struct EncodeInput {
   explicit EncodeInput(FuzzInput* input)
@@ -19,6 +22,9 @@ struct EncodeInput {
 
   DType dtype() const { return dtype_of(choices); }
   bool choice(unsigned number) const { return (choices >> (2 + number) & 1) != 0; }
+
+  // Makes the choices those of take_ecuq_options for a step.
+  void ask_for_step() { choices = static_cast<std::uint8_t>((choices | 1 << 3) & ~(1 << 4)); }
 
   std::uint8_t choices;
   std::uint8_t extent;

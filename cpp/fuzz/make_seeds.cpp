@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include "ecuq/payload.h"
 #include "ecuq/rans_payload.h"
 #include "fuzz_input.h"
+#include "fuzz_options.h"
 #include "fuzz_payload.h"
 
 // Writes the first inputs of all fuzz targets, from the golden frames: make_seeds FOLDER FRAMES...
@@ -88,7 +90,14 @@ void write_values(const SeedWriter& seeds, const std::string& name, const Frame&
     fuzz::Bytes eden = options;
     fuzz::put(&eden, std::uint64_t(sum));                   // seed
     fuzz::put(&options, static_cast<std::uint16_t>(1000));  // tolerance
-    if ((sum >> 3 & 3) == 1) fuzz::put(&options, 0.25f);    // step, where there is no budget
+    fuzz::Bytes frames = with_first(1, options);            // two tensors with the same values
+    fuzz::put(&frames, 0.25f);                              // step
+    const std::size_t shared = std::min(memory.size(), fuzz::kSharedPattern);
+    frames.insert(frames.end(), memory.begin(), memory.begin() + shared);
+    frames.insert(frames.end(), options.begin(), options.begin() + 2);
+    frames.insert(frames.end(), memory.begin(), memory.end());
+    seeds.write("fuzz_encode_frames", seed, frames);
+    if ((sum >> 3 & 3) == 1) fuzz::put(&options, 0.25f);  // step, where there is no budget
     fuzz::Bytes qsgd;
     fuzz::put(&qsgd, 2.0 * sum);           // norm
     fuzz::put(&qsgd, std::uint32_t(sum));  // levels

@@ -420,8 +420,6 @@ void with_lanes(Reconstruction* work, const Use& use) {
     use(TableLanes<2>(*work));
   } else if (work->table_size <= 64) {
     use(TableLanes<4>(*work));
-  } else if (work->table_size <= 128) {
-    use(TableLanes<8>(*work));
   } else {
     use(LongTableLanes(*work));
   }
