@@ -150,13 +150,10 @@ double ideal_bits(const BinView& bins, const BinWindow& window, std::size_t tota
 // Code lengths for the counts: the short limit where it costs next to nothing (the encoder then
 // joins more words a store), otherwise the format's. At least two symbols must occur.
 CodeLengths choose_lengths(const SymbolCounts& counts, std::size_t alphabet) {
-  const CodeLengths full = huffman_lengths(counts, alphabet, kMaxCodeLength);
-  bool is_short = true;
-  for (std::size_t a = 0; a < alphabet; ++a) is_short = is_short && full[a] <= kShortCodeLength;
-  if (is_short) return full;
-  const CodeLengths limited = huffman_lengths(counts, alphabet, kShortCodeLength);
-  const std::uint64_t least = coded_bits(counts, full, alphabet);
-  return coded_bits(counts, limited, alphabet) <= least + least / 2048 ? limited : full;
+  const std::vector<CodeLengths> codes =
+      huffman_lengths(counts, alphabet, {kShortCodeLength, kMaxCodeLength});
+  const std::uint64_t least = coded_bits(counts, codes[1], alphabet);
+  return coded_bits(counts, codes[0], alphabet) <= least + least / 2048 ? codes[0] : codes[1];
 }
 
 // Counts to build a code from. Symbols that a sample has missed may occur in the tensor: half a

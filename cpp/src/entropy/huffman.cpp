@@ -1,8 +1,9 @@
 #include "entropy/huffman.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "common/bit_io.h"
 #include "docofl/error.h"
@@ -66,39 +67,57 @@ unsigned huffman_depths(const std::array<Leaf, kMaxAlphabet>& leaves, std::size_
 
 // Optimal lengths under a limit by package-merge (Larmore and Hirschberg, 1990). Level by level,
 // packages of the level below are merged with the leaves; a leaf's length is how often it is among
-// the first 2 * used - 2 items of the top level, counted by walking down.
-void limited_depths(const std::array<Leaf, kMaxAlphabet>& leaves, std::size_t used,
-                    unsigned max_length, std::array<unsigned, kMaxAlphabet>* depths) {
-  struct Level {
-    std::array<std::uint64_t, 2 * kMaxAlphabet> weight;
-    std::array<bool, 2 * kMaxAlphabet> is_leaf;
+// the first 2 * used - 2 items of the top level, counted by walking down. A lower limit has the
+// same levels, and fewer of them.
+class PackageMerge {
+ public:
+  PackageMerge(const std::array<Leaf, kMaxAlphabet>& leaves, std::size_t used, unsigned num_levels)
+      : used_(used), levels_(new Level[num_levels]) {
+    std::array<std::uint64_t, kMaxAlphabet + 1> counts;    // with an end that is never taken
+    std::array<std::uint64_t, kMaxAlphabet + 1> packages;  // the same
+    std::array<std::uint64_t, 2 * kMaxAlphabet> weights;
+    for (std::size_t i = 0; i < used; ++i) counts[i] = leaves[i].count;
+    counts[used] = UINT64_MAX;
     std::size_t size = 0;
-  };
-  std::vector<Level> levels(max_length);
-  for (unsigned depth = 0; depth < max_length; ++depth) {
-    Level& level = levels[depth];
-    const std::size_t packages = depth == 0 ? 0 : levels[depth - 1].size / 2;
-    std::size_t leaf = 0, package = 0;
-    while (leaf < used || package < packages) {
-      const std::uint64_t packed =
-          package < packages
-              ? levels[depth - 1].weight[2 * package] + levels[depth - 1].weight[2 * package + 1]
-              : UINT64_MAX;
-      const bool take_leaf = leaf < used && leaves[leaf].count <= packed;
-      level.weight[level.size] = take_leaf ? leaves[leaf].count : packed;
-      level.is_leaf[level.size++] = take_leaf;
-      take_leaf ? ++leaf : ++package;
+    for (unsigned depth = 0; depth < num_levels; ++depth) {
+      const std::size_t num_packages = size / 2;
+      for (std::size_t i = 0; i < num_packages; ++i) {
+        packages[i] = weights[2 * i] + weights[2 * i + 1];
+      }
+      packages[num_packages] = UINT64_MAX;
+      size = used + num_packages;
+      // Without branches, which nobody could predict.
+      for (std::size_t i = 0, leaf = 0, package = 0; i < size; ++i) {
+        const std::uint64_t count = counts[leaf], packed = packages[package];
+        const bool take_leaf = count <= packed;
+        weights[i] = take_leaf ? count : packed;
+        levels_[depth].is_leaf[i] = take_leaf;
+        leaf += take_leaf;
+        package += !take_leaf;
+      }
     }
   }
-  std::fill(depths->begin(), depths->begin() + used, 0u);
-  std::size_t items = 2 * used - 2;
-  for (unsigned depth = max_length; depth-- > 0;) {
-    std::size_t leaf = 0, packages = 0;
-    for (std::size_t i = 0; i < items; ++i) levels[depth].is_leaf[i] ? ++leaf : ++packages;
-    for (std::size_t i = 0; i < leaf; ++i) ++(*depths)[i];
-    items = 2 * packages;
+
+  // For a limit of at most the number of levels.
+  void depths(unsigned max_length, std::array<unsigned, kMaxAlphabet>* depths) const {
+    std::fill(depths->begin(), depths->begin() + used_, 0u);
+    std::size_t items = 2 * used_ - 2;
+    for (unsigned depth = max_length; depth-- > 0;) {
+      const auto& is_leaf = levels_[depth].is_leaf;
+      const std::size_t leaves =
+          std::accumulate(is_leaf.begin(), is_leaf.begin() + items, std::size_t{0});
+      for (std::size_t i = 0; i < leaves; ++i) ++(*depths)[i];
+      items = 2 * (items - leaves);
+    }
   }
-}
+
+ private:
+  struct Level {
+    std::array<std::uint8_t, 2 * kMaxAlphabet> is_leaf;
+  };
+  std::size_t used_;
+  std::unique_ptr<Level[]> levels_;  // not cleared
+};
 
 std::uint32_t reverse_bits(std::uint32_t value, unsigned count) {
   std::uint32_t reversed = 0;
@@ -108,18 +127,32 @@ std::uint32_t reverse_bits(std::uint32_t value, unsigned count) {
 
 }  // namespace
 
-CodeLengths huffman_lengths(const SymbolCounts& counts, std::size_t alphabet, unsigned max_length) {
+std::vector<CodeLengths> huffman_lengths(const SymbolCounts& counts, std::size_t alphabet,
+                                         std::initializer_list<unsigned> limits) {
   std::array<Leaf, kMaxAlphabet> leaves;
-  std::array<unsigned, kMaxAlphabet> depths;
+  std::array<unsigned, kMaxAlphabet> free_depths, depths;
   const std::size_t used = sorted_leaves(counts, alphabet, &leaves);
-  if (huffman_depths(leaves, used, &depths) > max_length) {
-    limited_depths(leaves, used, max_length, &depths);
+  const unsigned deepest = huffman_depths(leaves, used, &free_depths);
+  unsigned num_levels = 0;
+  for (const unsigned limit : limits) {
+    if (deepest > limit) num_levels = std::max(num_levels, limit);
   }
-  CodeLengths lengths{};
-  for (std::size_t i = 0; i < used; ++i) {
-    lengths[leaves[i].symbol] = static_cast<std::uint8_t>(depths[i]);
+  std::optional<PackageMerge> merge;
+  if (num_levels > 0) merge.emplace(leaves, used, num_levels);
+  std::vector<CodeLengths> found;
+  for (const unsigned limit : limits) {
+    const bool is_limited = deepest > limit;
+    if (is_limited) merge->depths(limit, &depths);
+    CodeLengths& lengths = found.emplace_back();
+    for (std::size_t i = 0; i < used; ++i) {
+      lengths[leaves[i].symbol] = static_cast<std::uint8_t>((is_limited ? depths : free_depths)[i]);
+    }
   }
-  return lengths;
+  return found;
+}
+
+CodeLengths huffman_lengths(const SymbolCounts& counts, std::size_t alphabet, unsigned max_length) {
+  return huffman_lengths(counts, alphabet, {max_length})[0];
 }
 
 std::uint64_t coded_bits(const SymbolCounts& counts, const CodeLengths& lengths,

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <vector>
 
 #include "docofl/tensor.h"
 #include "kernels/kernels.h"
@@ -20,6 +22,10 @@ using CodeLengths = std::array<std::uint8_t, kMaxAlphabet>;  // 0: the symbol ha
 // most `max_length` bits. Symbols that do not occur get none; at least two must occur, and no more
 // than 2^max_length. Deterministic: equal counts are ordered by symbol.
 CodeLengths huffman_lengths(const SymbolCounts& counts, std::size_t alphabet, unsigned max_length);
+
+// The same for several limits, which share most of the work.
+std::vector<CodeLengths> huffman_lengths(const SymbolCounts& counts, std::size_t alphabet,
+                                         std::initializer_list<unsigned> limits);
 
 // Sum of count * length.
 std::uint64_t coded_bits(const SymbolCounts& counts, const CodeLengths& lengths,
