@@ -72,3 +72,21 @@ def test_the_promise_is_not_kept_by_waste() -> None:
     x = layered(4000)
     for bits in (2, 4, 8):
         assert len(ecuq.encode(x, bits=bits)) > largest_frame(x, bits - 0.25) - 64
+
+
+@pytest.mark.parametrize("name", ["normal", "layered", "outliers", "lognormal"])
+@pytest.mark.parametrize("size", [2, 10, 3000, 300_001])
+def test_a_budget_for_nothing_gives_the_mean(name: str, size: int) -> None:
+    """Not the middle between the extremes, which may be far from all other values."""
+    x = DATA_SETS[name](size).astype(np.float64)
+    for sign in (1.0, -1.0):
+        values = (sign * x).astype(np.float32)
+        restored = np.asarray(ecuq.decode(ecuq.encode(values, bits=0.01)), np.float64)
+        error = np.mean((restored - values) ** 2)
+        assert error <= 1.01 * np.var(values, dtype=np.float64)
+
+
+def test_a_budget_for_nothing_keeps_zeros() -> None:
+    x = np.zeros(500, np.float32)
+    x[::7] = np.arange(1, 73)
+    assert np.all(ecuq.decode(ecuq.encode(x, bits=0.01)) == 0)

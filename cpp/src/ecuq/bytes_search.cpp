@@ -122,20 +122,29 @@ class BytesSearch {
     // Plain fixed-width codes need no table: they win where the tensor is small.
     const unsigned width = static_cast<unsigned>(std::min(24.0, options_.bits));
     const double fixed_step = std::ldexp(length_, -static_cast<int>(width));
-    if (!best || fixed_step < make_grid(best->levels).step) {
+    if (width > 0 && (!best || fixed_step < make_grid(best->levels).step)) {
       if (best) best->blocks.bytes = nullptr;
       PayloadPlan fixed = plan_fixed_width(width);
       fixed.mean_squared_error = fixed_step * fixed_step / 12;
       if (charged_bytes(fixed, tensor_.size) <= budget) return fixed;
-      if (!best) return plan_fixed_width(0);
     }
-    return *std::move(best);
+    if (width > 0 && best) return *std::move(best);
+    // With next to nothing to spend, a grid may be worse than none.
+    const SingleLevel single = single_level();
+    if (best && best->mean_squared_error <= single.mean_squared_error) return *std::move(best);
+    PayloadPlan plan = make_plan(request_, single.levels, fixed_width_code(0));
+    plan.mean_squared_error = single.mean_squared_error;
+    return plan;
   }
 
  private:
   struct Grid {
     Levels levels;
     SymbolCode code;
+  };
+  struct SingleLevel {
+    Levels levels;
+    double mean_squared_error;
   };
 
   // Frames are whole bytes: a small tensor cannot be closer to its budget than about this.
@@ -148,6 +157,8 @@ class BytesSearch {
   static constexpr int kMaxProbes = 48;
   static constexpr int kMaxGuesses = 8;
   static constexpr int kParts = 1024;  // of a level
+  // The step of a grid of one level, in units of the farthest value's distance from it.
+  static constexpr double kSingleStep = 2.001;
 
   // One more than the finest.
   std::int64_t end() const { return std::int64_t(kMaxLevels) * parts_ + 1; }
@@ -157,7 +168,8 @@ class BytesSearch {
 
   // Whether somebody wants to know the error of the plan.
   bool compares_error() const {
-    return options_.quality == Quality::kBest || options_.coder == Coder::kEither;
+    return options_.quality == Quality::kBest || options_.coder == Coder::kEither ||
+           options_.bits < 1;
   }
 
   Levels plain_levels(std::int64_t num_levels) const {
@@ -181,6 +193,23 @@ class BytesSearch {
 
   PayloadPlan plan_fixed_width(unsigned width) const {
     return make_plan(request_, plain_levels(std::int64_t(1) << width), fixed_width_code(width));
+  }
+
+  // The mean of the sample for all values, or zero where most of them are zero.
+  SingleLevel single_level() const {
+    const auto mean_of = [&](const auto& term) {
+      double sum = 0;
+      for (std::size_t i = 0; i < sample_.size(); ++i) {
+        sum += term(static_cast<double>(sample_.values()[i]));
+      }
+      return sum / static_cast<double>(sample_.size());
+    };
+    const double middle = sample_.quantile(0.5) == 0 ? 0 : mean_of([](double x) { return x; });
+    const double reach = std::max(range_.x_max - middle, middle - range_.x_min);
+    const std::optional<Levels> levels =
+        levels_at(range_, kSingleStep * reach, middle, tensor_.dtype);
+    return {levels ? *levels : plain_levels(1),
+            mean_of([&](double x) { return (x - middle) * (x - middle); })};
   }
 
   const Grid& grid_for(const Sample& sample, std::int64_t fineness) {

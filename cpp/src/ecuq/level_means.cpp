@@ -82,9 +82,19 @@ bool LevelMeans::has_mean(std::size_t coded) const {
   return coded != zero_ && levels_[coded].count >= min_count_;
 }
 
+// In units of kDisplacementUnit.
+double LevelMeans::displacement(std::size_t coded) const {
+  if (!has_mean(coded)) return 0;
+  const Level& level = levels_[coded];
+  const double mean = level.offsets / level.count / static_cast<double>(kDisplacementUnit);
+  const double most = kMaxDisplacement;
+  return std::min(most, std::max(-most, std::floor(mean + 0.5)));
+}
+
 double LevelMeans::gain(std::size_t coded) const {
   const Level& level = levels_[coded];
-  return has_mean(coded) ? level.offsets * level.offsets / level.count : 0;
+  const double moved = displacement(coded) * static_cast<double>(kDisplacementUnit);
+  return moved * (2 * level.offsets - moved * level.count);
 }
 
 bool LevelMeans::pay(std::size_t size) const {
@@ -97,15 +107,7 @@ void LevelMeans::displace(Levels* levels) const {
   levels->first_displaced = static_cast<unsigned>(begin_);
   levels->displacements.clear();
   for (std::size_t j = begin_; j < end_; ++j) {
-    const Level& level = levels_[j];
-    double units = 0;
-    if (has_mean(j)) {
-      units =
-          std::floor(level.offsets / level.count / static_cast<double>(kDisplacementUnit) + 0.5);
-    }
-    const double most = kMaxDisplacement;
-    levels->displacements.push_back(
-        static_cast<std::int8_t>(std::min(most, std::max(-most, units))));
+    levels->displacements.push_back(static_cast<std::int8_t>(displacement(j)));
   }
 }
 

@@ -29,7 +29,7 @@ class LevelMeans {
   // `size` values.
   bool pay(std::size_t size) const;
 
-  // Moves these levels to their means, as far as a frame can tell.
+  // Moves these levels to their means.
   void displace(Levels* levels) const;
 
  private:
@@ -39,6 +39,8 @@ class LevelMeans {
   };
   // Whether there is a mean, and worth having.
   bool has_mean(std::size_t coded) const;
+  // How far the level moves, as far as a frame can tell, and what that gains.
+  double displacement(std::size_t coded) const;
   double gain(std::size_t coded) const;
 
   std::vector<Level> levels_;
