@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/exact_log2.h"
+#include "common/parallel.h"
 #include "ecuq/level_grid.h"
 #include "ecuq/level_means.h"
 #include "ecuq/symbol_code.h"
@@ -331,16 +332,20 @@ PayloadPlan search_bytes(const PlanRequest& request, const Sample& sample,
   }
   const Sample& coarse_sample = smaller ? *smaller : sample;
   std::vector<BytesSearch> searches;
-  std::size_t best = 0;
-  std::optional<double> least, step;
   for (const Anchor& anchor : anchors_for(request, sample, range)) {
     searches.emplace_back(request, sample, coarse_sample, range, anchor);
-    const std::optional<double> error = searches.back().rough_error(step);
-    if (!error) continue;
-    step = searches.back().rough_step();
-    if (least && *error >= *least) continue;
-    best = searches.size() - 1;
-    least = error;
+  }
+  // The first tells about where to look; the others look there, side by side.
+  std::vector<std::optional<double>> errors(searches.size());
+  errors[0] = searches[0].rough_error(std::nullopt);
+  std::optional<double> step;
+  if (errors[0]) step = searches[0].rough_step();
+  parallel_for(searches.size() - 1, request.options.threads, [&](std::size_t number, int) {
+    errors[number + 1] = searches[number + 1].rough_error(step);
+  });
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < errors.size(); ++i) {
+    if (errors[i] && (!errors[best] || *errors[i] < *errors[best])) best = i;
   }
   return searches[best].run();
 }
