@@ -127,10 +127,13 @@ def test_cifar10_with_resnet_loses_as_federated_averaging_does() -> None:
 
 @pytest.mark.parametrize(("task", "guess"), [("amazon", 0.5), ("shakespeare", 0.19)])
 def test_texts_keep_up_with_federated_averaging(task: str, guess: float) -> None:
-    """After the same rounds, for the last evaluation and for the mean of the last four."""
+    """After the same rounds, seed by seed, at the last evaluation and in the last four."""
     rows = table(task)
     for column in ("last_accuracy", "final_accuracy"):
-        fedavg = mean(rows["fedavg"], column)
-        assert fedavg > 1.3 * guess
+        fedavg = {row["seed"]: float(row[column]) for row in rows["fedavg"]}
+        assert set(fedavg) == {"0", "1"}
+        assert min(fedavg.values()) > 1.3 * guess
         for label in ("4,4,4", "6,6,2"):
-            assert mean(rows[label], column) >= fedavg - 0.015
+            found = {row["seed"]: float(row[column]) for row in rows[label]}
+            assert found.keys() == fedavg.keys()
+            assert all(found[seed] >= fedavg[seed] - 0.015 for seed in fedavg)
