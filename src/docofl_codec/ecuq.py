@@ -77,7 +77,7 @@ def encode(
         A search may stop when it is this close below the budget (the paper uses 0.1).
     quality : {"fast", "best"}
         ``"best"``: dependent quantization, 10 to 35 % less squared error for the same bytes.
-        Encodes 10 to 21 times slower, decodes about half as fast. Values come back within 8
+        Encodes 13 to 30 times slower, decodes about half as fast. Values come back within 8
         steps, most within one, and may lie up to two steps beyond the extremes;
         ``budget="entropy"`` does not go with it. Tensors of fewer than
         1,024 values are coded as with ``"fast"``.
