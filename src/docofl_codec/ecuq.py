@@ -85,7 +85,7 @@ def encode(
         What codes the levels of ``"fast"``: by default ``"huffman"``, the quickest. ``"rans"``
         comes within a hundredth of a bit of the entropy at any rate, and parts of the tensor whose
         spread differs have code tables of their own: for the same bytes 2 to 6 % less squared error
-        on normal values, 15 % on the weights of an LSTM, far less below 1 bit. Encodes 4 to 9
+        on normal values, 15 % on the weights of an LSTM, far less below 1 bit. Encodes 6 to 12
         times slower, decodes at about two thirds of the speed; far outliers come back exactly.
         Tensors of fewer than 1,024 values, of few different values or with many more than 128
         levels get Huffman codes anyway. ``"auto"`` tries both and keeps the better one (the
