@@ -90,3 +90,27 @@ def test_a_budget_for_nothing_keeps_zeros() -> None:
     x = np.zeros(500, np.float32)
     x[::7] = np.arange(1, 73)
     assert np.all(ecuq.decode(ecuq.encode(x, bits=0.01)) == 0)
+
+
+def test_a_budget_for_nothing_at_the_ends_of_a_dtype() -> None:
+    """A level near the mean, too, where no grid could reach farther than the values."""
+    rng = np.random.default_rng(0)
+    far = np.abs(rng.normal(size=4000)).astype(np.float16)
+    far[3] = 65504
+    farther = np.abs(rng.normal(size=4000)).astype(np.float32)
+    farther[3] = np.finfo(np.float32).max
+    apart = (100 + 1e-3 * np.exp(1.5 * rng.normal(size=1500))).astype(np.float32)
+    tiny = (1e-42 * np.exp(rng.normal(size=1500))).astype(np.float32)
+    for x in (far, -far, farther, -farther, apart, -apart, tiny):
+        for quality in ("fast", "best"):
+            restored = ecuq.decode(ecuq.encode(x, bits=0.01, quality=quality))
+            error = np.mean((restored.astype(np.float64) - x) ** 2)
+            assert error <= 1.02 * np.var(x, dtype=np.float64)
+
+
+@pytest.mark.parametrize("bits", [0.69, 0.7, 0.71])
+def test_grids_that_just_do_not_fit_are_not_the_last_word(bits: float) -> None:
+    """With 0.7 bits three levels between the extremes fit a small sample, but not the tensor."""
+    x = np.random.default_rng(5).standard_normal(3 * 65536 - 1).astype(np.float32)
+    restored = ecuq.decode(ecuq.encode(x, bits=bits))
+    assert np.mean((restored - x) ** 2) < 0.55

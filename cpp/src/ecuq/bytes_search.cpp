@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -75,6 +76,12 @@ class BytesSearch {
     if (!has_means_) return means.centre_error();
     means_bits_ = means.bits() / static_cast<double>(tensor_.size);
     return means.mean_error();
+  }
+
+  // The squared error of a plan of this search.
+  double error_of(const PayloadPlan& plan) const {
+    const LevelMeans means(sample_, plan.levels, plan.code.layout);
+    return plan.levels.is_displaced() ? means.mean_error() : means.centre_error();
   }
 
   // That of the grid which rough_error found.
@@ -158,8 +165,6 @@ class BytesSearch {
   static constexpr int kMaxProbes = 48;
   static constexpr int kMaxGuesses = 8;
   static constexpr int kParts = 1024;  // of a level
-  // The step of a grid of one level, in units of the farthest value's distance from it.
-  static constexpr double kSingleStep = 2.001;
 
   // One more than the finest.
   std::int64_t end() const { return std::int64_t(kMaxLevels) * parts_ + 1; }
@@ -206,11 +211,9 @@ class BytesSearch {
       return sum / static_cast<double>(sample_.size());
     };
     const double middle = sample_.quantile(0.5) == 0 ? 0 : mean_of([](double x) { return x; });
-    const double reach = std::max(range_.x_max - middle, middle - range_.x_min);
-    const std::optional<Levels> levels =
-        levels_at(range_, kSingleStep * reach, middle, tensor_.dtype);
-    return {levels ? *levels : plain_levels(1),
-            mean_of([&](double x) { return (x - middle) * (x - middle); })};
+    const Levels levels = level_near(range_, middle, tensor_.dtype);
+    const double value = static_cast<double>(value_of(levels, 0));
+    return {levels, mean_of([&](double x) { return (x - value) * (x - value); })};
   }
 
   const Grid& grid_for(const Sample& sample, std::int64_t fineness) {
@@ -324,6 +327,7 @@ std::vector<Anchor> anchors_for(const PlanRequest& request, const Sample& sample
 PayloadPlan search_bytes(const PlanRequest& request, const Sample& sample,
                          const ValueRange& range) {
   constexpr std::size_t kCoarseSampleSize = 16384;
+  constexpr double kLeftBits = 0.02;  // more than roundings of small tensors leave
   std::optional<Sample> smaller;
   if (sample.size() > kCoarseSampleSize) {
     smaller.emplace(sample.view(), kCoarseSampleSize, Sample::kShortRun, false);
@@ -343,11 +347,22 @@ PayloadPlan search_bytes(const PlanRequest& request, const Sample& sample,
   parallel_for(searches.size() - 1, request.options.threads, [&](std::size_t number, int) {
     errors[number + 1] = searches[number + 1].rough_error(step);
   });
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < errors.size(); ++i) {
-    if (errors[i] && (!errors[best] || *errors[i] < *errors[best])) best = i;
-  }
-  return searches[best].run();
+  std::vector<std::size_t> order(searches.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return errors[a] && (!errors[b] || *errors[a] < *errors[b]);
+  });
+  PayloadPlan plan = searches[order[0]].run();
+  // Where levels are few, the best grid of the small sample may be just too much for the tensor,
+  // and the next of its kind far less: then another kind may make more of the budget.
+  const double size = static_cast<double>(request.tensor.size);
+  const double used = 8.0 * static_cast<double>(charged_bytes(plan, request.tensor.size)) / size;
+  const double enough = request.options.bits - std::max(request.options.tolerance, kLeftBits);
+  if (used >= enough || order.size() < 2 || !errors[order[1]]) return plan;
+  const double error = searches[order[0]].error_of(plan);
+  plan.blocks.bytes = nullptr;  // about to be overwritten
+  PayloadPlan other = searches[order[1]].run();
+  return searches[order[1]].error_of(other) < error ? other : plan;
 }
 
 }  // namespace docofl

@@ -5,22 +5,26 @@
 
 namespace docofl {
 
-bool can_hold(DType dtype, double begin, double end) {
-  const double largest = dtype == DType::kFloat16 ? 65504.0 : 0x1.fep127;
-  return -begin <= largest && end <= largest;
-}
-
 namespace {
 
-constexpr int kTrials = 32;  // a few are enough
+double largest_of(DType dtype) { return dtype == DType::kFloat16 ? 65504.0 : 0x1.fep127; }
 
-// What the decoder makes of a level (docs/format.md, section 3.1).
+}  // namespace
+
+bool can_hold(DType dtype, double begin, double end) {
+  return -begin <= largest_of(dtype) && end <= largest_of(dtype);
+}
+
 float value_of(const Levels& levels, double level) {
   const GridParams grid = make_grid(levels);
   if (!grid.narrow) return static_cast<float>(grid.x_min + (level + 0.5) * grid.step);
   return static_cast<float>(grid.x_min) +
          (static_cast<float>(level) + 0.5f) * static_cast<float>(grid.step);
 }
+
+namespace {
+
+constexpr int kTrials = 32;  // a few are enough
 
 // Levels from `first` to `last`, multiples of about `step`, of which the one at zero is zero
 // exactly; where ends are just rounded, it becomes a small number of either sign.
@@ -53,6 +57,16 @@ std::optional<Levels> levels_around_zero(double step, double first, double last)
 }
 
 }  // namespace
+
+Levels level_near(const ValueRange& range, double origin, DType dtype) {
+  // Ends as far from the origin as the farthest value, if the dtype goes so far.
+  const double x_min = range.x_min, x_max = range.x_max;
+  const double reach = std::max(x_max - origin, origin - x_min);
+  const double most = largest_of(dtype);
+  const auto begin = static_cast<float>(std::max(origin - reach, -most));
+  const auto end = static_cast<float>(std::min(origin + reach, most));
+  return uniform_levels(std::min(begin, range.x_min), std::max(end, range.x_max), 1);
+}
 
 std::optional<Levels> levels_at(const ValueRange& range, double step, double origin, DType dtype) {
   const double first = std::floor((range.x_min - origin) / step + 0.5);

@@ -14,6 +14,12 @@ namespace docofl {
 // zero exactly.
 std::optional<Levels> levels_at(const ValueRange& range, double step, double origin, DType dtype);
 
+// A single level, for all values of the range, near `origin`, which lies within it.
+Levels level_near(const ValueRange& range, double origin, DType dtype);
+
+// What the decoder makes of a level (docs/format.md, section 3.1), unless it is displaced.
+float value_of(const Levels& levels, double level);
+
 // Whether a grid with these ends is within what float32 and the dtype hold.
 bool can_hold(DType dtype, double begin, double end);
 

@@ -134,6 +134,11 @@ BinWindow best_window(const BinView& bins, std::size_t length) {
   return best;
 }
 
+std::size_t used_bins(const BinView& bins, const BinWindow& window) {
+  const std::uint32_t* const first = bins.counts + window.begin;
+  return window.length - static_cast<std::size_t>(std::count(first, first + window.length, 0u));
+}
+
 // Bits a value for the bins of a window at their entropy, outliers included.
 double ideal_bits(const BinView& bins, const BinWindow& window, std::size_t total) {
   double sum = 0;
@@ -174,7 +179,7 @@ SymbolCounts smoothed(const SymbolCounts& counts, std::size_t alphabet, bool is_
 // How many bits a coordinate less a code of `used` words takes on the sample it was made for than
 // elsewhere: twice the bias of the entropy (Miller and Madow, 1955).
 double flattered_bits(std::size_t used, const Sample& sample) {
-  if (sample.is_whole()) return 0;
+  if (sample.is_whole() || used == 0) return 0;
   return static_cast<double>(used - 1) / (0.6931471805599453 * static_cast<double>(sample.size()));
 }
 
@@ -232,8 +237,9 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, const Fin
     const BinWindow window =
         is_whole ? BinWindow{0, bins.size, total} : best_window(bins, kMaxCodedLevels);
     const double table_bits = kTableBitsPerLevel * static_cast<double>(window.length);
-    const double bits = ideal_bits(bins, window, total) + flattered_bits(window.length, sample) +
-                        shift + table_bits / static_cast<double>(size);
+    const double bits = ideal_bits(bins, window, total) +
+                        flattered_bits(used_bins(bins, window), sample) + shift +
+                        table_bits / static_cast<double>(size);
     if (is_first || bits < best_bits + kSpeedBonus) {
       best.base = fine.base + static_cast<std::int32_t>(window.begin << shift);
       best.num_coded = static_cast<unsigned>(window.length);

@@ -71,8 +71,9 @@ struct HuffmanStream {
   unsigned bit;  // bits of *next that are used up, 0 to 7
 };
 
-// What is read next: while symbols are coded, `stride` bytes for each are fetched into the caches,
-// from `data` on. That may go beyond what there is: fetching never fails. Nothing where it is null.
+// What is read next, `stride` bytes for each symbol from `data` on: while symbols are coded, a line
+// of it every few symbols is fetched into the caches, which makes processors fetch the others. That
+// may go beyond what there is: fetching never fails. Nothing where it is null.
 struct FetchAhead {
   const std::uint8_t* data = nullptr;
   std::size_t stride = 0;
