@@ -327,7 +327,7 @@ std::vector<Anchor> anchors_for(const PlanRequest& request, const Sample& sample
 PayloadPlan search_bytes(const PlanRequest& request, const Sample& sample,
                          const ValueRange& range) {
   constexpr std::size_t kCoarseSampleSize = 16384;
-  constexpr double kLeftBits = 0.02;  // more than roundings of small tensors leave
+  constexpr double kLeftBits = 0.05;  // less is not worth a second coding pass
   std::optional<Sample> smaller;
   if (sample.size() > kCoarseSampleSize) {
     smaller.emplace(sample.view(), kCoarseSampleSize, Sample::kShortRun, false);
