@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <string>
 
 #include "common/bit_io.h"
@@ -137,12 +136,11 @@ std::vector<CodeLengths> huffman_lengths(const SymbolCounts& counts, std::size_t
   for (const unsigned limit : limits) {
     if (deepest > limit) num_levels = std::max(num_levels, limit);
   }
-  std::optional<PackageMerge> merge;
-  if (num_levels > 0) merge.emplace(leaves, used, num_levels);
+  const PackageMerge merge(leaves, used, num_levels);
   std::vector<CodeLengths> found;
   for (const unsigned limit : limits) {
     const bool is_limited = deepest > limit;
-    if (is_limited) merge->depths(limit, &depths);
+    if (is_limited) merge.depths(limit, &depths);
     CodeLengths& lengths = found.emplace_back();
     for (std::size_t i = 0; i < used; ++i) {
       lengths[leaves[i].symbol] = static_cast<std::uint8_t>((is_limited ? depths : free_depths)[i]);
