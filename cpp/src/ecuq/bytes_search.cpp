@@ -73,9 +73,12 @@ class BytesSearch {
     const Grid& grid = grid_for(coarse_sample_, rough_);
     const LevelMeans means(coarse_sample_, grid.levels, grid.code.layout);
     has_means_ = options_.centroids && means.pay(tensor_.size);
-    if (!has_means_) return means.centre_error();
-    means_bits_ = means.bits() / static_cast<double>(tensor_.size);
-    return means.mean_error();
+    if (has_means_) means_bits_ = means.bits() / static_cast<double>(tensor_.size);
+    const double error = has_means_ ? means.mean_error() : means.centre_error();
+    // What is left of the budget is no merit of this step, where others are between it and the
+    // next: a bit is four times the squared error.
+    if (anchor_.kind == Anchor::Kind::kRange) return error;
+    return error * rough_exp2(2 * (grid.code.bits + means_bits_ - limit()));
   }
 
   // The squared error of a plan of this search.
