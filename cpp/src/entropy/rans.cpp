@@ -24,7 +24,7 @@ int width_of(std::uint32_t frequency) {
 
 // What a state becomes when its symbol is taken off; below kLowest it needs another word.
 std::uint32_t rans_next(std::uint32_t entry, std::uint32_t state) {
-  return ((entry & kRansMask) + 1) * (state >> kRansBits) + (entry >> kRansBits & kRansMask);
+  return (entry & kRansMask) * (state >> kRansBits) + (entry >> kRansBits & kRansMask);
 }
 
 }  // namespace

@@ -103,16 +103,16 @@ struct HuffmanTable {
   std::uint64_t words[256];
 };
 
-// Frequencies of rANS add up to 2^kRansBits. An entry of its decode table, one for each of as many
-// numbers, holds the symbol's frequency less one in its low bits, then the number's place among
-// those of the symbol, and what the symbol becomes at the top.
+// Frequencies of rANS add up to 2^kRansBits, of at least two symbols. An entry of its decode table,
+// one for each of as many numbers, holds the symbol's frequency in its low bits, then the number's
+// place among those of the symbol, and what the symbol becomes at the top.
 constexpr unsigned kRansBits = 12;
 constexpr unsigned kRansNameShift = 2 * kRansBits;
 constexpr std::uint32_t kRansMask = (std::uint32_t(1) << kRansBits) - 1;
 constexpr unsigned kRansLanes = 32;
 
 inline std::uint32_t rans_entry(std::uint32_t frequency, std::uint32_t place, std::uint32_t name) {
-  return (frequency - 1) | place << kRansBits | name << kRansNameShift;
+  return frequency | place << kRansBits | name << kRansNameShift;
 }
 
 // The states of a block and its words of 16 bits that are still to be read.

@@ -186,7 +186,9 @@ void reconstruct_some(Reconstruction* work, std::size_t n) {
 void reconstruct(Reconstruction* work) {
 #if defined(__AVX2__)
   with_lanes(work, [&](const auto& lanes) {
-    while (work->count >= kGroup) lanes.write_group(work);
+    Reconstruction rest = *work;  // in registers: values could be its fields for all that is known
+    while (rest.count >= kGroup) lanes.write_group(&rest);
+    *work = rest;
   });
   if (work->past_caches) _mm_sfence();
 #endif

@@ -8,54 +8,45 @@ constexpr std::uint32_t kRansLowest = std::uint32_t(1) << 16;
 
 #if defined(__AVX2__)
 
-// Where the k-th state that takes a word is, for each set of states: bytes that move words to their
-// states.
+// For each set of states that take a word, the bytes of the words that each state takes: a shuffle
+// puts the next eight words where they belong, and zeros elsewhere.
 struct RansPlaces {
   constexpr RansPlaces() {
-    for (unsigned mask = 0; mask < 256; ++mask) {
-      std::uint64_t places = 0;
-      unsigned word = 0;
+    for (unsigned taking = 0; taking < 256; ++taking) {
+      std::uint8_t word = 0;
       for (unsigned lane = 0; lane < 8; ++lane) {
-        if (mask >> lane & 1) places |= static_cast<std::uint64_t>(word++) << (8 * lane);
+        const bool takes = (taking >> lane & 1) != 0;
+        bytes[taking][4 * lane] = takes ? static_cast<std::uint8_t>(2 * word) : 0x80;
+        bytes[taking][4 * lane + 1] = takes ? static_cast<std::uint8_t>(2 * word + 1) : 0x80;
+        bytes[taking][4 * lane + 2] = 0x80;
+        bytes[taking][4 * lane + 3] = 0x80;
+        if (takes) ++word;
       }
-      bytes[mask] = places;
     }
   }
-  std::uint64_t bytes[256] = {};
+  alignas(32) std::uint8_t bytes[256][32] = {};
 };
 constexpr RansPlaces kRansPlaces;
-
-// The entries at eight numbers, each looked up by itself: on many processors a gather takes longer.
-inline __m256i look_up_entries(const std::uint32_t* entries, __m256i numbers) {
-  alignas(32) std::uint32_t index[8];
-  _mm256_store_si256(reinterpret_cast<__m256i*>(index), numbers);
-  const auto one = [&](std::uint32_t at) {
-    return _mm_castps_si128(_mm_load_ss(reinterpret_cast<const float*>(entries + at)));
-  };
-  const auto four = [&](const std::uint32_t* from) {
-    return _mm_unpacklo_epi64(_mm_unpacklo_epi32(one(from[0]), one(from[1])),
-                              _mm_unpacklo_epi32(one(from[2]), one(from[3])));
-  };
-  return _mm256_set_m128i(four(index + 4), four(index));
-}
 
 // One step of eight states; returns their symbols.
 inline __m256i rans_step(const std::uint32_t* entries, __m256i* states, const std::uint8_t** next) {
   const __m256i mask = _mm256_set1_epi32(static_cast<int>(kRansMask));
-  const __m256i entry = look_up_entries(entries, _mm256_and_si256(*states, mask));
+  alignas(32) std::uint32_t numbers[8];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(numbers), _mm256_and_si256(*states, mask));
+  // Loads are free; taking numbers out of a vector, as compilers like it, is not.
+  asm("" : "+m"(numbers));
+  const __m256i entry = look_up_eight(entries, numbers);
   const __m256i high = _mm256_srli_epi32(*states, kRansBits);
-  const __m256i frequency = _mm256_sub_epi32(_mm256_and_si256(entry, mask), _mm256_set1_epi32(-1));
+  const __m256i frequency = _mm256_and_si256(entry, mask);
   const __m256i place = _mm256_and_si256(_mm256_srli_epi32(entry, kRansBits), mask);
   const __m256i state = _mm256_add_epi32(_mm256_mullo_epi32(frequency, high), place);
   const __m256i is_low = _mm256_cmpeq_epi32(_mm256_srli_epi32(state, 16), _mm256_setzero_si256());
   const unsigned taking = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(is_low)));
-  const __m256i words =
-      _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(*next)));
-  const __m256i places =
-      _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(kRansPlaces.bytes[taking])));
-  const __m256i filled =
-      _mm256_or_si256(_mm256_slli_epi32(state, 16), _mm256_permutevar8x32_epi32(words, places));
-  *states = _mm256_blendv_epi8(state, filled, is_low);
+  const __m256i words = _mm256_shuffle_epi8(
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(*next))),
+      _mm256_load_si256(reinterpret_cast<const __m256i*>(kRansPlaces.bytes[taking])));
+  const __m256i shifts = _mm256_and_si256(is_low, _mm256_set1_epi32(16));
+  *states = _mm256_or_si256(_mm256_sllv_epi32(state, shifts), words);
   *next += 2 * static_cast<std::size_t>(__builtin_popcount(taking));
   return _mm256_srli_epi32(entry, kRansNameShift);
 }
@@ -88,7 +79,7 @@ std::size_t rans_decode(const std::uint32_t* entries, RansStream* stream, std::s
     for (unsigned lane = 0; lane < kRansLanes; ++lane) {
       std::uint32_t state = stream->states[lane];
       const std::uint32_t entry = entries[state & kRansMask];
-      state = ((entry & kRansMask) + 1) * (state >> kRansBits) + (entry >> kRansBits & kRansMask);
+      state = (entry & kRansMask) * (state >> kRansBits) + (entry >> kRansBits & kRansMask);
       if (state < kRansLowest) {
         state = state << 16 | next[0] | static_cast<std::uint32_t>(next[1]) << 8;
         next += 2;
