@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "docofl/frame.h"
+#include "ecuq/block_encoder.h"
 #include "ecuq/blocks.h"
 #include "ecuq/payload.h"
 #include "harness.h"
@@ -147,6 +148,36 @@ DOCOFL_TEST(sizes_that_the_format_cannot_hold) {
                      (std::size_t(1) << 60) - 1);
   DOCOFL_CHECK_ERROR(ErrorKind::kInvalidInput,
                      checked_size(std::vector<std::uint64_t>(33, 1), DType::kFloat32));
+}
+
+// As in a tensor that another thread changes after its code was made.
+DOCOFL_TEST(levels_without_a_word_take_that_of_the_one_before) {
+  const Levels levels = uniform_levels(0, 6, 6);
+  SymbolCode code;
+  code.layout.num_coded = 6;
+  code.lengths[1] = code.lengths[2] = 2;
+  code.lengths[4] = 1;
+  constexpr std::size_t kSize = kBlockSize + 100;  // pairs of words are looked up, and single ones
+  std::vector<float> seen(kSize), changed(kSize);
+  for (std::size_t i = 0; i < kSize; ++i) {
+    const std::size_t level = i * i % 6;
+    constexpr std::size_t kInstead[6] = {1, 1, 2, 2, 4, 4};
+    changed[i] = static_cast<float>(level) + 0.5f;
+    seen[i] = static_cast<float>(kInstead[level]) + 0.5f;
+  }
+  test::for_each_isa([&](const std::string& isa) {
+    const test::Note note("isa ", isa);
+    const BlockEncoder encoder(levels, code, kSize);
+    for (std::size_t block = 0; block < num_blocks(kSize); ++block) {
+      BlockEncoder::Scratch scratch, expected_scratch;
+      const BlockEncoder::Encoded encoded =
+          encoder.encode({changed.data(), kSize, DType::kFloat32}, block, block + 1, &scratch);
+      const BlockEncoder::Encoded expected = encoder.encode({seen.data(), kSize, DType::kFloat32},
+                                                            block, block + 1, &expected_scratch);
+      DOCOFL_CHECK_EQUAL(encoded.bytes.size, expected.bytes.size);
+      DOCOFL_CHECK_SAME(encoded.bytes.data, expected.bytes.data, expected.bytes.size);
+    }
+  });
 }
 
 }  // namespace

@@ -16,6 +16,17 @@ constexpr std::size_t kStoreSlack = 8;
 // To make the words of pairs takes as long as to code some ten thousand symbols.
 constexpr std::size_t kMinPairsSize = 65536;
 
+// A tensor that changes while it is encoded may have symbols that its code has not. They take the
+// word of the one before: the value is wrong, but every symbol has a word, as decoders expect it.
+void give_all_words(CodeWords* words) {
+  std::uint64_t last =
+      *std::find_if(words->begin(), words->end(), [](std::uint64_t word) { return word != 0; });
+  for (std::uint64_t& word : *words) {
+    if (word == 0) word = last;
+    last = word;
+  }
+}
+
 }  // namespace
 
 BlockEncoder::BlockEncoder(const Levels& levels, const SymbolCode& code, std::size_t size)
@@ -25,7 +36,9 @@ BlockEncoder::BlockEncoder(const Levels& levels, const SymbolCode& code, std::si
   for (const std::uint8_t length : code.lengths) {
     max_length_ = std::max<unsigned>(max_length_, length);
   }
-  if (max_length_ > 0 && size >= kMinPairsSize) pairs_ = pair_words(words_);
+  if (max_length_ == 0) return;
+  if (size >= kMinPairsSize) pairs_ = pair_words(words_);
+  give_all_words(&words_);
 }
 
 // Stream by stream: while one is coded, which takes the core, the values of the next are fetched,

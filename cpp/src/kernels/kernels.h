@@ -221,9 +221,9 @@ struct Kernels {
   // Adds the counts of the symbols.
   void (*histogram)(const std::uint8_t* symbols, std::size_t n, std::uint32_t counts[256]);
 
-  // Writes code words; words[s] holds the bit-reversed word in its top bits and the length in its
-  // low byte. Needs n * max_length bits rounded up and 8 bytes more. Returns the bytes written.
-  // `pairs` may be null.
+  // Writes code words; words[s] holds the bit-reversed word in its top bits and the length, at
+  // least 1, in its low byte. Needs n * max_length bits rounded up and 8 bytes more. Returns the
+  // bytes written. `pairs` may be null.
   std::size_t (*huffman_encode)(const std::uint8_t* symbols, std::size_t n,
                                 const std::uint64_t words[256], unsigned max_length,
                                 const HuffmanPairs* pairs, const FetchAhead& ahead,

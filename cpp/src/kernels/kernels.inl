@@ -325,9 +325,8 @@ inline void put_words(const std::uint8_t* symbols, const std::uint64_t words[256
     group = (group >> (word & 63)) | word;
     lengths += word;
   }
-  // The length is 0 where only values without a word, of a tensor that changes, came along.
   const unsigned length = lengths & 0xff;
-  writer->put(group >> 1 >> (63 - length), length);
+  writer->put(group >> (64 - length), length);
 }
 
 template <unsigned kGroup>
@@ -351,8 +350,8 @@ inline void pair_places(const std::uint8_t* symbols, std::size_t n, std::uint8_t
   for (std::size_t i = 0; i < n; i += 32) pair_place_lanes(symbols + i, first, places + i / 2);
 #else
   const auto digit = [&](std::size_t i) -> unsigned {
-    const std::uint8_t digit = static_cast<std::uint8_t>(symbols[i] - first);
-    return digit < kPairSymbols ? digit : kPairSymbols;
+    const std::uint8_t place = static_cast<std::uint8_t>(symbols[i] - first);
+    return place < kPairSymbols ? place : kPairSymbols;
   };
   for (std::size_t i = 0; i < n; i += 2) {
     places[i / 2] = static_cast<std::uint16_t>(digit(i) + kPairStride * digit(i + 1));
