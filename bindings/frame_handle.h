@@ -31,6 +31,7 @@ class FrameHandle {
     info["explicit_levels"] = ecuq_.explicit_levels;
     info["coder"] = ecuq_.rans ? "rans" : "huffman";
     info["dependent"] = ecuq_.dependent;
+    info["transformed"] = ecuq_.transformed;
     info["centroids"] = ecuq_.centroids;
     info["num_tables"] = ecuq_.num_tables;
     info["coded_levels"] = ecuq_.coded_levels;

@@ -401,5 +401,37 @@ DOCOFL_TEST(ranges_by_order_key) {
   });
 }
 
+// docs/format.md, section 3.9.
+DOCOFL_TEST(runs_come_back_from_their_coefficients) {
+  test::Random random(91);
+  const std::size_t run = kTransformRun;
+  for (const std::size_t runs : {1, 7, 8, 9, 40}) {
+    const std::size_t stride = runs + random.below(20);
+    test::ExactArray<float> coefficients(stride * (run - 1) + runs);
+    for (std::size_t i = 0; i < coefficients.size(); ++i) {
+      coefficients[i] = static_cast<float>(random.uniform() - 0.5);
+    }
+    std::vector<float> first;
+    test::for_each_isa([&](const std::string& isa) {
+      const test::Note note("isa ", isa, ", runs ", runs);
+      test::ExactArray<float> out(run * runs);
+      kernels().inverse_transform(coefficients.data(), stride, runs, out.data());
+      if (first.empty()) first.assign(out.data(), out.data() + out.size());
+      DOCOFL_CHECK_SAME(out.data(), first.data(), first.size());
+      for (std::size_t j = 0; j < runs; ++j) {
+        for (std::size_t t = 0; t < run; ++t) {
+          double sum = 0;
+          for (std::size_t k = 0; k < run; ++k) {
+            const double angle = 3.14159265358979 * static_cast<double>(k * (2 * t + 1)) / 32;
+            sum += (k == 0 ? 0.25 : std::sqrt(0.125) * std::cos(angle)) *
+                   static_cast<double>(coefficients[k * stride + j]);
+          }
+          DOCOFL_CHECK(std::fabs(sum - static_cast<double>(out[run * j + t])) < 1e-6);
+        }
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace docofl

@@ -109,6 +109,8 @@ class FrameInfo:
         The entropy coder.
     dependent : bool or None
         True for ``quality="best"``: two quantizers in turn, chosen by a state machine.
+    transformed : bool or None
+        True where levels give coefficients of runs of neighbours, which resemble each other.
     centroids : bool or None
         True where values come back as the mean of those with their level, not as its centre.
     num_tables : int or None
@@ -142,6 +144,7 @@ class FrameInfo:
     explicit_levels: bool | None = None
     coder: str | None = None
     dependent: bool | None = None
+    transformed: bool | None = None
     centroids: bool | None = None
     num_tables: int | None = None
     coded_levels: int | None = None

@@ -22,6 +22,14 @@ def _skewed(size: int) -> Array:
     return (np.square(bell(size, 5)) + 0.25).astype(np.float32)
 
 
+def _smooth(size: int, seed: int) -> Array:
+    """Return values that resemble their neighbours, but for some spikes."""
+    sums = np.cumsum(bell(size + 8, seed), dtype=np.float64)
+    values = (sums[8:] - sums[:-8]).astype(np.float32)
+    values[::9001] += 1000
+    return values
+
+
 BEST_CASES: dict[str, Case] = {
     "pairs": Case(
         lambda: bell(30_001, 1).reshape(30_001, 1),
@@ -58,6 +66,21 @@ BEST_CASES: dict[str, Case] = {
         lambda: bell(2000, 10).astype(ml_dtypes.bfloat16),
         Ecuq(bits=2, quality="best"),
         {**BEST, "dtype": "bfloat16"},
+    ),
+    "transform": Case(
+        lambda: _smooth(70_005, 15),
+        Ecuq(bits=0.3, quality="best"),
+        {**BEST, "transformed": True, "num_outliers": 8},
+    ),
+    "transform-outliers": Case(
+        lambda: np.where(np.arange(70_000) < 64, 9, 1) * _smooth(70_000, 16),
+        Ecuq(bits=0.5, quality="best"),
+        {**BEST, "transformed": True},
+    ),
+    "transform-float16": Case(
+        lambda: (_smooth(66_000, 17) * 20).astype(np.float16),
+        Ecuq(bits=0.3, quality="best"),
+        {**BEST, "transformed": True, "dtype": "float16"},
     ),
     "scalar-pairs": Case(
         lambda: bell(60_001, 11), Ecuq(bits=0.3, coder="rans"), {**SCALAR, "tuple_size": 2}

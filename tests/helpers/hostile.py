@@ -106,6 +106,18 @@ def _with_rans_pairs() -> bytes:
     ).frame(5)
 
 
+def _with_transform() -> bytes:
+    """Two runs and two values more, an outlier among the coefficients and one among the values."""
+    return RansPayload(
+        mode=25,
+        step=0.5,
+        base=-2,
+        stream=rans_stream([3000, 1096], [0, 1] * 17),
+        outliers=rans_outlier(9, 2.5),
+        spikes=rans_outlier(30, -7.0),
+    ).frame(34)
+
+
 SMALL_FRAMES: dict[str, bytes] = {
     "identity": Identity().encode(normal(6).reshape(2, 3)),
     "identity float64": Identity().encode(normal(3).astype(np.float64)),
@@ -129,6 +141,7 @@ SMALL_FRAMES: dict[str, bytes] = {
     "best float16": ecuq.encode(normal(1024).astype(np.float16), bits=0.5, quality="best"),
     "rans": RansPayload(mode=3).frame(),
     "rans pairs": _with_rans_pairs(),
+    "rans transform": _with_transform(),
     "rans outliers": RansPayload(mode=9, outliers=rans_outlier(1, 2.5)).frame(),
     "eden": eden.encode(normal(16 + 3), bits=1, seed=SEED),
     "eden empty": eden.encode(np.empty((0, 3), np.float32), seed=SEED),

@@ -1,4 +1,4 @@
-"""Put payloads of ECUQ with rANS together by hand (docs/format.md, sections 3.5 to 3.8)."""
+"""Put payloads of ECUQ with rANS together by hand (docs/format.md, sections 3.5 to 3.9)."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ class RansPayload:
     choices: bytes = b""
     stream: bytes = rans_stream([3000, 1096], [0, 1, 0])
     outliers: bytes | None = None
+    spikes: bytes | None = None
     num_blocks: int = 1  # all alike
 
     def payload(self) -> bytes:
@@ -71,8 +72,10 @@ class RansPayload:
         entry = struct.pack("<I", len(self.stream))
         if self.outliers is not None:
             entry += struct.pack("<I", len(self.outliers) // 7)
+        if self.spikes is not None:
+            entry += struct.pack("<I", len(self.spikes) // 7)
         directory = (entry + self.choices) * self.num_blocks
-        blocks = (self.stream + (self.outliers or b"")) * self.num_blocks
+        blocks = (self.stream + (self.outliers or b"") + (self.spikes or b"")) * self.num_blocks
         return parameters + self.displacements + self.tables + directory + blocks
 
     def frame(self, *shape: int, dtype: int = FLOAT32, version: int = VERSION) -> bytes:

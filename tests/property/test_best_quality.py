@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 
@@ -15,6 +17,7 @@ from tests.property.test_byte_budget import largest_frame
 from tests.property.test_reference_decoder import check_agreement
 
 MAX_ERROR_STEPS = 8
+RUN = 16  # values that are transformed together
 
 
 def check(x: Floats, bits: float) -> None:
@@ -27,6 +30,8 @@ def check(x: Floats, bits: float) -> None:
         assert info.step is not None
         x_hat = np.asarray(ecuq.decode(blob)).astype(np.float64)
         allowed = MAX_ERROR_STEPS * info.step + np.abs(x_hat) * 2.0**-23
+        if info.transformed:
+            allowed = RUN**0.5 * allowed + np.abs(x).max() * 2.0**-20
         assert (np.abs(x - x_hat) <= allowed).all()
 
 
@@ -87,6 +92,54 @@ def test_the_budget_is_used_up(bits: float) -> None:
         else:  # a plain grid has less error in no more bytes
             fast = ecuq.encode(x, bits=bits)
             assert squared_error(x, blob) <= squared_error(x, fast), name
+
+
+def smooth(size: int) -> Floats:
+    """Return values that resemble their neighbours, as weights along a filter do."""
+    noise = np.random.default_rng(8).standard_normal(size + 4)
+    return np.convolve(noise, np.full(5, 5**-0.5), "valid").astype(np.float32)
+
+
+@pytest.mark.parametrize("bits", [0.5, 1, 2, 4])
+@pytest.mark.parametrize("size", [4 * 4096, 100_003, 131_072, 131_072 + 19])
+def test_neighbours_that_resemble_each_other(size: int, bits: float) -> None:
+    x = smooth(size)
+    blob = ecuq.encode(x, bits=bits, quality="best")
+    assert inspect(blob).transformed
+    check(x, bits)
+    # Five values share four: shuffled, they would take half a bit more.
+    shuffled = np.random.default_rng(9).permutation(x)
+    other = ecuq.encode(shuffled, bits=bits, quality="best")
+    assert not inspect(other).transformed
+    assert squared_error(x, blob) <= (0.65 if bits >= 1 else 0.8) * squared_error(shuffled, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, ml_dtypes.bfloat16])
+def test_a_transform_of_other_dtypes(dtype: npt.DTypeLike) -> None:
+    x = smooth(20_000)
+    exact = x.astype(dtype)
+    blob = ecuq.encode(exact, bits=2, quality="best")
+    assert inspect(blob).transformed
+    check_agreement(blob)
+    restored = np.asarray(ecuq.decode(blob)).astype(np.float64)
+    assert np.mean((restored - x) ** 2) < 0.06
+
+
+def test_spikes_stay_exact() -> None:
+    x = smooth(50_000)
+    x[[0, 15, 16, 7777, 49_999]] = (1e30, -1e6, 3e4, -50, 2e10)
+    blob = ecuq.encode(x, bits=2, quality="best")
+    assert inspect(blob).transformed
+    restored = np.asarray(ecuq.decode(blob))
+    spikes = np.abs(x) > 40
+    assert spikes.sum() == 5
+    np.testing.assert_array_equal(restored[spikes], x[spikes])
+    assert np.mean((restored - x).astype(np.float64) ** 2) < 0.06
+    check_agreement(blob)
+
+
+def test_a_step_promises_its_bound_for_values() -> None:
+    assert not inspect(ecuq.encode(smooth(50_000), step=0.3, quality="best")).transformed
 
 
 def test_a_step() -> None:

@@ -1,4 +1,4 @@
-"""Rows 3 and 7 for the rANS payload: every rule of sections 3.5 to 3.8 that a frame can break."""
+"""Rows 3 and 7 for the rANS payload: every rule of sections 3.5 to 3.9 that a frame can break."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from docofl_codec import CodecError, CorruptFrameError, UnsupportedFrameError, decode, inspect
@@ -17,6 +18,8 @@ from tests.helpers.rans_frames import RansPayload, rans_outlier, rans_stream, ra
 GOOD = RansPayload()
 DEPENDENT = RansPayload(mode=1)
 WITH_OUTLIERS = RansPayload(mode=8, outliers=rans_outlier(0, 7.5) + rans_outlier(2, -1e30))
+LEVELS = [0, 1] * 17
+TRANSFORMED = RansPayload(mode=17, stream=rans_stream([3000, 1096], LEVELS), spikes=b"")
 LARGEST = float(np.finfo(np.float32).max)
 EVEN = [2048, 2048]
 
@@ -49,6 +52,67 @@ def test_the_state_machine() -> None:
     assert decode(mirrored.frame(9)).tolist() == [2, -2, -2, 2, -2, 2, 2, 2, -2]
 
 
+def test_a_transform() -> None:
+    """Of 34 values two runs, 16 bands of two coefficients, and two that are no run."""
+    plain = dataclasses.replace(TRANSFORMED, mode=1, spikes=None)
+    coefficients = np.asarray(decode(plain.frame(34)))
+    expected = inverse_cosine_transform(coefficients[:32].reshape(16, 2)).ravel()
+    values = np.asarray(decode(TRANSFORMED.frame(34)))
+    np.testing.assert_allclose(values[:32], expected, atol=1e-6)
+    np.testing.assert_array_equal(values[32:], coefficients[32:])
+    assert agrees_with_reference(TRANSFORMED.frame(34))
+    # Outliers are coefficients, spikes are values.
+    other = dataclasses.replace(
+        TRANSFORMED, mode=25, outliers=rans_outlier(3, 100.0), spikes=rans_outlier(5, 77.0)
+    )
+    coefficients[3] = 100
+    expected = inverse_cosine_transform(coefficients[:32].reshape(16, 2)).ravel()
+    expected[5] = 77
+    np.testing.assert_allclose(decode(other.frame(34))[:32], expected, atol=1e-5)
+    assert agrees_with_reference(other.frame(34))
+
+
+def inverse_cosine_transform(bands: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    t, k = np.arange(16)[:, np.newaxis], np.arange(16)
+    basis = np.cos(np.pi * k * (2 * t + 1) / 32) * np.where(k == 0, 0.25, np.sqrt(0.125))
+    return (basis @ bands.astype(np.float64)).T
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spikes": None},
+        {"spikes": rans_outlier(34, 1.0)},
+        {"spikes": rans_outlier(5, 1.0) + rans_outlier(5, 1.0)},
+        {"spikes": rans_outlier(5, math.inf)},
+        {"spikes": b"".join(rans_outlier(i, 1.0) for i in range(35))},
+        {"mode": 25, "outliers": rans_outlier(5, 2.0**120)},
+        {"mode": 25, "outliers": rans_outlier(5, math.nan)},
+        {"origin": 2.0**120},
+        {"step": 2.0**120},
+    ],
+    ids=repr,
+)
+def test_a_bad_transform(change: dict[str, Any]) -> None:
+    check_refused(dataclasses.replace(TRANSFORMED, **change), 34)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest"), [(FLOAT16, 65504.0), (BFLOAT16, float.fromhex("0x1.fep127"))]
+)
+def test_a_transform_beyond_the_dtype(dtype: int, largest: float) -> None:
+    """Coefficients may be larger than values; what they give stays within the dtype."""
+    frame = dataclasses.replace(
+        TRANSFORMED, mode=25, outliers=rans_outlier(0, 2.0**119) + rans_outlier(33, -(2.0**119))
+    ).frame(34, dtype=dtype)
+    values = np.asarray(decode(frame)).astype(np.float64)
+    assert np.isfinite(values).all()
+    if dtype == FLOAT16:
+        assert (values[:16] == largest).all()
+        assert values[33] == -largest
+    assert agrees_with_reference(frame)
+
+
 def test_version_1_does_not_have_it() -> None:
     frame = GOOD.frame(version=1)
     for call in (decode, inspect):
@@ -59,7 +123,8 @@ def test_version_1_does_not_have_it() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"mode": 16},
+        {"mode": 32},
+        {"mode": 16, "spikes": b""},
         {"mode": 2},
         {"mode": 0x80},
         {"tuple_size": 0},

@@ -93,6 +93,7 @@ struct EcuqInfo {
   bool explicit_levels = false;
   bool rans = false;               // the coder: rANS, otherwise Huffman
   bool dependent = false;          // dependent quantization (quality "best")
+  bool transformed = false;        // levels give coefficients of runs of neighbours
   bool centroids = false;          // values come back as the means of those with their level
   std::uint32_t num_tables = 1;    // code tables that segments choose from
   std::uint32_t num_levels = 0;    // K, or the number of explicit levels, or of those with rANS

@@ -1,6 +1,8 @@
 #include "common/exact_log2.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 namespace docofl {
@@ -50,6 +52,15 @@ std::array<double, kTableSize> make_table() {
 double exact_log2(std::uint64_t value) {
   static const std::array<double, kTableSize> table = make_table();
   return value < kTableSize ? table[value] : compute_log2(value);
+}
+
+double exact_exp2(double x, double most) {
+  x = std::min(most, std::max(-most, x));
+  const double whole = std::floor(x);
+  const double part = (x - whole) * 0.6931471805599453;
+  double term = 1, sum = 1;
+  for (int k = 1; k < 16; ++k) term *= part / k, sum += term;
+  return std::ldexp(sum, static_cast<int>(whole));
 }
 
 }  // namespace docofl

@@ -9,4 +9,7 @@ namespace docofl {
 // library's log2 may differ in the last bit between systems and so change a level count.
 double exact_log2(std::uint64_t value);
 
+// 2^x, the same on every machine, for x from -most to most; those beyond count as these.
+double exact_exp2(double x, double most = 8);
+
 }  // namespace docofl

@@ -27,6 +27,12 @@ float overflow_of(DType dtype) {
   return std::numeric_limits<float>::infinity();
 }
 
+float largest_of(DType dtype) {
+  if (dtype == DType::kFloat16) return 65504.0f;
+  if (dtype == DType::kBFloat16) return 0x1.fep127f;
+  return std::numeric_limits<float>::max();
+}
+
 float read_finite(ByteReader* reader, const char* field) {
   const float value = reader->read<float>(field);
   if (!std::isfinite(value)) {

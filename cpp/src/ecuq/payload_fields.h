@@ -27,4 +27,7 @@ float read_finite(ByteReader* reader, const char* field);
 // The least magnitude that rounds to an infinity of the dtype.
 float overflow_of(DType dtype);
 
+// The largest number of the dtype, or of float32 if that is less.
+float largest_of(DType dtype);
+
 }  // namespace docofl

@@ -18,12 +18,15 @@ namespace {
 
 constexpr std::size_t kPiece = 2048;   // values converted at a time: they stay in L1
 constexpr std::size_t kFollowed = 32;  // levels that the state machine takes at a time
+// Between the bands of a transform, which would meet in the same few lines of the cache.
+constexpr std::size_t kBandGap = 16;
 
 // What one worker keeps from block to block.
 struct RansScratch {
   std::vector<std::uint8_t> coded;
   std::vector<std::uint8_t> symbols;  // where they are pairs
   std::vector<float> values;
+  std::vector<float> coefficients;
 };
 
 // What symbols become: coded levels, or two of them in the halves of a byte, the first in the high
@@ -53,7 +56,8 @@ class RansBlockDecoder {
     levels_.table = values_.data();
     levels_.table_size = static_cast<unsigned>(code.num_quantizers()) * code.num_coded;
     levels_.pairs = code.tuple == 2 && !code.dependent;
-    levels_.past_caches = is_direct_ && past_caches;
+    levels_.past_caches = is_direct_ && past_caches && !code.transformed;
+    past_caches_ = past_caches;
   }
 
   // Writes the values of a block to out, whose first value is coordinate `origin`.
@@ -63,7 +67,10 @@ class RansBlockDecoder {
     const std::uint8_t* const start = frame_.payload.data + header_.block_offsets[index];
     const std::uint8_t* const coded = decode_levels(index, start, length, scratch);
     const std::size_t place = index * kRansBlock - origin;
-    if (is_direct_) {
+    const std::uint8_t* list = start + header_.blocks[index].stream_bytes;
+    if (header_.code.transformed) {
+      decode_transformed(index, coded, length, scratch, &list, out, place);
+    } else if (is_direct_) {
       reconstruct(coded, length, static_cast<float*>(out.data) + place);
     } else {
       scratch->values.resize(kPiece);
@@ -73,7 +80,9 @@ class RansBlockDecoder {
         store_frame_values(scratch->values.data(), count, frame_.header.dtype, out, place + begin);
       }
     }
-    restore_outliers(index, start + header_.blocks[index].stream_bytes, length, out, place);
+    const RansBlock& block = header_.blocks[index];
+    restore_outliers(index, header_.code.transformed ? block.num_spikes : block.num_outliers,
+                     length, list, out, place);
   }
 
  private:
@@ -125,14 +134,73 @@ class RansBlockDecoder {
     kernels().reconstruct(&work);
   }
 
-  void restore_outliers(std::size_t index, const std::uint8_t* next, std::size_t length,
-                        const MutableTensorView& out, std::size_t place) const {
+  // Levels give coefficients; outliers are coefficients too.
+  void decode_transformed(std::size_t index, const std::uint8_t* coded, std::size_t length,
+                          RansScratch* scratch, const std::uint8_t** list,
+                          const MutableTensorView& out, std::size_t place) const {
+    const std::size_t runs = length / kTransformRun;
+    const std::size_t rest = length - runs * kTransformRun;  // values that are no run
+    const std::size_t stride = runs + kBandGap;
+    scratch->coefficients.resize(
+        std::max(scratch->coefficients.size(), stride * kTransformRun + rest));
+    float* const bands = scratch->coefficients.data();
+    for (std::size_t k = 0; k < kTransformRun; ++k) {
+      reconstruct(coded + k * runs, runs, bands + k * stride);
+    }
+    float* const last = bands + kTransformRun * stride;
+    reconstruct(coded + kTransformRun * runs, rest, last);
+    for_each_outlier(index, header_.blocks[index].num_outliers, length, kMaxCoefficient, list,
+                     [&](std::uint32_t position, float value) {
+                       const bool is_last = position >= kTransformRun * runs;
+                       *(is_last ? last + (position - kTransformRun * runs)
+                                 : bands + position / runs * stride + position % runs) = value;
+                     });
+    scratch->values.resize(kPiece);
+    float* const values = scratch->values.data();
+    constexpr std::size_t kRuns = kPiece / kTransformRun;
+    for (std::size_t run = 0; run < runs; run += kRuns) {
+      const std::size_t count = std::min(kRuns, runs - run);
+      kernels().inverse_transform(bands + run, stride, count, values);
+      put_values(values, count * kTransformRun, out, place + run * kTransformRun);
+    }
+    put_values(last, rest, out, place + runs * kTransformRun);
+  }
+
+  // Values of a transform are finite, but may be beyond the frame's dtype.
+  void put_values(float* values, std::size_t count, const MutableTensorView& out,
+                  std::size_t place) const {
+    if (item_size(frame_.header.dtype) == 2) {
+      const float most = largest_of(frame_.header.dtype);
+      for (std::size_t i = 0; i < count; ++i) {
+        values[i] = std::min(most, std::max(-most, values[i]));
+      }
+    }
+    if (is_direct_ && past_caches_) {
+      kernels().copy_past_caches(values, count, static_cast<float*>(out.data) + place);
+    } else {
+      store_frame_values(values, count, frame_.header.dtype, out, place);
+    }
+  }
+
+  void restore_outliers(std::size_t index, std::uint32_t count, std::size_t length,
+                        const std::uint8_t* list, const MutableTensorView& out,
+                        std::size_t place) const {
     const float overflow = overflow_of(frame_.header.dtype);
+    for_each_outlier(index, count, length, overflow, &list,
+                     [&](std::uint32_t position, float value) {
+                       store_frame_values(&value, 1, frame_.header.dtype, out, place + position);
+                     });
+  }
+
+  // Calls use(position, value) for the outliers of a list, and moves on to what follows it.
+  template <class Use>
+  static void for_each_outlier(std::size_t index, std::uint32_t count, std::size_t length,
+                               float overflow, const std::uint8_t** list, const Use& use) {
     std::int64_t previous = -1;
-    for (std::uint32_t i = 0; i < header_.blocks[index].num_outliers; ++i) {
+    for (std::uint32_t i = 0; i < count; ++i, *list += kRansOutlierBytes) {
+      const std::uint8_t* const next = *list;
       const std::uint32_t position = load_le<std::uint16_t>(next) | std::uint32_t(next[2]) << 16;
-      float value = load_le<float>(next + 3);
-      next += kRansOutlierBytes;
+      const auto value = load_le<float>(next + 3);
       if (position <= previous || position >= length) {
         corrupt(index, "outliers: expected increasing positions inside the block");
       }
@@ -140,7 +208,7 @@ class RansBlockDecoder {
         corrupt(index, "outliers: expected finite values within the frame's dtype");
       }
       previous = position;
-      store_frame_values(&value, 1, frame_.header.dtype, out, place + position);
+      use(position, value);
     }
   }
 
@@ -148,6 +216,7 @@ class RansBlockDecoder {
   const RansHeader& header_;
   RansDecoder symbols_;
   bool is_direct_;  // reconstructed values are the output's
+  bool past_caches_;
   Reconstruction levels_{};
   std::array<float, kMaxAlphabet> values_{};
 };
@@ -173,7 +242,10 @@ EcuqInfo rans_inspect(const Frame& frame) {
       info.x_max = std::max(info.x_max, code.value(quantizer, j));
     }
   }
-  for (const RansBlock& block : header.blocks) info.num_outliers += block.num_outliers;
+  for (const RansBlock& block : header.blocks) {
+    info.num_outliers += std::uint64_t(block.num_outliers) + block.num_spikes;
+  }
+  info.transformed = code.transformed;
   info.step = static_cast<double>(code.step);
   info.entropy = static_cast<double>(code.entropy);
   return info;

@@ -71,6 +71,7 @@ RansCode code_of(const RansFit& fit) {
   code.mirrored = model.mirrored;
   code.displaced = fit.displaced;
   code.has_outliers = fit.num_outliers > 0;
+  code.transformed = fit.transformed;
   code.num_coded = model.num_coded;
   code.origin = model.origin;
   code.step = model.step;
@@ -280,6 +281,7 @@ double RansFitter::charged_bits(const RansFit& fit) const {
     bytes += 3.0 * rans_lanes(rans_block_length(size_, block));
   }
   bytes += scale() * static_cast<double>(fit.num_outliers * kRansOutlierBytes);
+  bytes += static_cast<double>(fit.spike_bytes);
   return (8 * bytes + fit.code.symbol_bits) / static_cast<double>(size_);
 }
 

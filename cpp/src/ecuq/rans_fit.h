@@ -24,6 +24,9 @@ struct RansFit {
   TrellisCounts counts;
   std::vector<std::vector<RansOutlier>> outliers;  // one list for every kRansBlock values
   std::size_t num_outliers = 0;
+  // For coefficients: that they are, and the bytes of what was taken out of their tensor.
+  bool transformed = false;
+  std::size_t spike_bytes = 0;
   double squared_error = 0;
   double bits = 0;  // a coordinate, all that the budget is charged for
 };

@@ -15,7 +15,8 @@ constexpr std::uint8_t kModeDependent = 0x01;
 constexpr std::uint8_t kModeMirrored = 0x02;
 constexpr std::uint8_t kModeDisplaced = 0x04;
 constexpr std::uint8_t kModeOutliers = 0x08;
-constexpr std::uint8_t kModes = 0x0f;
+constexpr std::uint8_t kModeTransformed = 0x10;
+constexpr std::uint8_t kModes = 0x1f;
 constexpr std::size_t kCommonBytes = 21;
 constexpr std::int32_t kMaxIndex = 1 << 20;  // of a level: places are exact in float32
 
@@ -24,7 +25,8 @@ std::size_t choice_bytes(const RansCode& code, std::size_t block_length) {
 }
 
 std::size_t entry_bytes(const RansCode& code, std::size_t block_length) {
-  return 4 + (code.has_outliers ? 4 : 0) + choice_bytes(code, block_length);
+  return 4 + (code.has_outliers ? 4 : 0) + (code.transformed ? 4 : 0) +
+         choice_bytes(code, block_length);
 }
 
 void read_displacements(ByteReader* reader, RansCode* code) {
@@ -36,11 +38,12 @@ void read_displacements(ByteReader* reader, RansCode* code) {
 }
 
 void check_values(const RansCode& code, DType dtype) {
-  const float overflow = overflow_of(dtype);
+  const float overflow = code.transformed ? kMaxCoefficient : overflow_of(dtype);
   for (int quantizer = 0; quantizer < code.num_quantizers(); ++quantizer) {
     for (unsigned j = 0; j < code.num_coded; ++j) {
       if (!(std::fabs(code.value(quantizer, j)) < overflow)) {
-        corrupt_ecuq("levels: expected values within the frame's dtype");
+        corrupt_ecuq(code.transformed ? "levels: expected coefficients below 2^120"
+                                      : "levels: expected values within the frame's dtype");
       }
     }
   }
@@ -63,6 +66,15 @@ void read_choices(ByteReader* reader, std::size_t length, std::size_t num_tables
   }
 }
 
+std::uint32_t read_list_size(ByteReader* reader, std::size_t block_length) {
+  const auto size = reader->read<std::uint32_t>("ECUQ directory");
+  if (size > block_length) {
+    corrupt_ecuq("directory: found " + std::to_string(size) + " outliers, expected at most " +
+                 std::to_string(block_length));
+  }
+  return size;
+}
+
 void read_rans_directory(ByteReader* reader, const Frame& frame, RansHeader* header) {
   const std::size_t blocks = num_rans_blocks(frame.size);
   // Four bytes a block is the least; only then is it safe to reserve by the declared size.
@@ -83,13 +95,8 @@ void read_rans_directory(ByteReader* reader, const Frame& frame, RansHeader* hea
       corrupt_ecuq("directory: found a stream of " + std::to_string(block.stream_bytes) +
                    " bytes, expected at least " + std::to_string(least));
     }
-    if (header->code.has_outliers) {
-      block.num_outliers = reader->read<std::uint32_t>("ECUQ directory");
-      if (block.num_outliers > length) {
-        corrupt_ecuq("directory: found " + std::to_string(block.num_outliers) +
-                     " outliers, expected at most " + std::to_string(length));
-      }
-    }
+    if (header->code.has_outliers) block.num_outliers = read_list_size(reader, length);
+    if (header->code.transformed) block.num_spikes = read_list_size(reader, length);
     if (header->code.tables.size() > 1) {
       read_choices(reader, length, header->code.tables.size(), &block);
     }
@@ -151,7 +158,8 @@ std::uint8_t* write_rans_header(const RansCode& code, std::size_t size,
   *out++ = kCoderRans;
   *out++ = static_cast<std::uint8_t>(
       (code.dependent ? kModeDependent : 0) | (code.mirrored ? kModeMirrored : 0) |
-      (code.displaced ? kModeDisplaced : 0) | (code.has_outliers ? kModeOutliers : 0));
+      (code.displaced ? kModeDisplaced : 0) | (code.has_outliers ? kModeOutliers : 0) |
+      (code.transformed ? kModeTransformed : 0));
   *out++ = static_cast<std::uint8_t>(code.tuple);
   *out++ = static_cast<std::uint8_t>(code.tables.size() - 1);
   *out++ = static_cast<std::uint8_t>(code.num_coded - 1);
@@ -170,6 +178,7 @@ std::uint8_t* write_rans_header(const RansCode& code, std::size_t size,
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     out = write_le(out, blocks[b].stream_bytes);
     if (code.has_outliers) out = write_le(out, blocks[b].num_outliers);
+    if (code.transformed) out = write_le(out, blocks[b].num_spikes);
     for (std::size_t k = 0; k < choice_bytes(code, rans_block_length(size, b)); ++k) {
       *out++ =
           static_cast<std::uint8_t>(blocks[b].choices[2 * k] | blocks[b].choices[2 * k + 1] << 4);
@@ -193,9 +202,11 @@ RansHeader read_rans_header(const Frame& frame) {
   code.mirrored = mode & kModeMirrored;
   code.displaced = mode & kModeDisplaced;
   code.has_outliers = mode & kModeOutliers;
-  if (mode > kModes || (code.mirrored && !code.dependent)) {
-    corrupt_ecuq("mode: found " + std::to_string(mode) +
-                 ", expected at most 15, and mirrored levels with dependent ones only");
+  code.transformed = mode & kModeTransformed;
+  if (mode > kModes || ((code.mirrored || code.transformed) && !code.dependent)) {
+    corrupt_ecuq(
+        "mode: found " + std::to_string(mode) +
+        ", expected at most 31, and mirrored levels or a transform with dependent ones only");
   }
   code.tuple = read_bounded(&reader, "tuple size", reader.read<std::uint8_t>("tuple size"), 1, 2);
   code.tables.resize(1 + read_bounded(&reader, "tables", reader.read<std::uint8_t>("tables"), 0,

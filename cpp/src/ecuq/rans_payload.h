@@ -20,6 +20,7 @@ constexpr std::size_t kMaxRansTables = 16;
 constexpr unsigned kMaxDependentLevels = 128;
 constexpr unsigned kMaxPairLevels = 16;
 constexpr std::size_t kRansOutlierBytes = 7;
+constexpr float kMaxCoefficient = 0x1p120f;  // so that sums stay finite
 
 inline std::size_t num_rans_blocks(std::size_t size) { return divide_up(size, kRansBlock); }
 
@@ -41,8 +42,9 @@ struct RansCode {
   bool mirrored = false;   // the second quantizer's levels are the first one's, mirrored
   bool displaced = false;  // levels are off the grid, where the values' means are
   bool has_outliers = false;
-  unsigned tuple = 1;      // coordinates a symbol, 1 or 2
-  unsigned num_coded = 2;  // W
+  bool transformed = false;  // what levels give are coefficients of runs of neighbours
+  unsigned tuple = 1;        // coordinates a symbol, 1 or 2
+  unsigned num_coded = 2;    // W
   float entropy = 0;
   float origin = 0;
   float step = 1;
@@ -77,9 +79,12 @@ std::size_t rans_header_size(const RansCode& code, std::size_t size);
 struct RansBlock {
   std::uint32_t stream_bytes = 0;
   std::uint32_t num_outliers = 0;
+  std::uint32_t num_spikes = 0;  // values that were no part of the transform
   std::array<std::uint8_t, kRansBlock / kRansSegment> choices{};
 
-  std::size_t bytes() const { return stream_bytes + kRansOutlierBytes * std::size_t(num_outliers); }
+  std::size_t bytes() const {
+    return stream_bytes + kRansOutlierBytes * (std::size_t(num_outliers) + num_spikes);
+  }
 };
 
 std::uint8_t* write_rans_header(const RansCode& code, std::size_t size,

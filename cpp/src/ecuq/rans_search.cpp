@@ -10,6 +10,7 @@
 #include "ecuq/payload_fields.h"
 #include "ecuq/rans_fit.h"
 #include "ecuq/rans_write.h"
+#include "ecuq/transform.h"
 
 namespace docofl {
 namespace {
@@ -43,23 +44,13 @@ constexpr double kUsualEffect = 0.8;
 constexpr double kMinStep = 0x1p-100;
 constexpr double kMaxStep = 0x1p100;
 
-// 2^x for small x, the same everywhere.
-double exp2_of(double x, double most = 8) {
-  x = std::min(most, std::max(-most, x));
-  const double whole = std::floor(x);
-  const double part = (x - whole) * 0.6931471805599453;
-  double term = 1, sum = 1;
-  for (int k = 1; k < 16; ++k) term *= part / k, sum += term;
-  return std::ldexp(sum, static_cast<int>(whole));
-}
-
 // Looks for the step of so many bits, by secants that stay between what is too fine and what is too
 // coarse.
 class StepSearch {
  public:
   StepSearch(double first, double aim) : first_(first), aim_(aim) {}
 
-  double step() const { return first_ * exp2_of(log_, kMostLog); }
+  double step() const { return first_ * exact_exp2(log_, kMostLog); }
 
   // Goes to the next step, after this one took `bits`.
   void advance(double bits) {
@@ -84,8 +75,8 @@ class StepSearch {
   double last_log_ = 0, last_bits_ = 0;
 };
 
-// Segments of a tensor, evenly spread.
-std::vector<float> take_sample(const TensorView& tensor, std::size_t size) {
+// Segments of a tensor, evenly spread; with `whole_segments`, of those that share a table.
+std::vector<float> take_sample(const TensorView& tensor, std::size_t size, bool whole_segments) {
   const bool is_whole = tensor.size <= size;
   std::vector<float> sample(is_whole ? tensor.size : size);
   std::vector<float> scratch(kRansSegment);
@@ -95,7 +86,8 @@ std::vector<float> take_sample(const TensorView& tensor, std::size_t size) {
     const std::size_t to = k * kRansSegment;
     const std::size_t count = std::min(kRansSegment, sample.size() - to);
     const std::uint64_t random = counter_random(kSampleKey, k) >> 32;
-    const std::size_t from = is_whole ? to : k * width + ((random * (width - count + 1)) >> 32);
+    std::size_t from = is_whole ? to : k * width + ((random * (width - count + 1)) >> 32);
+    if (whole_segments) from = from / kRansSegment * kRansSegment;
     const float* values = load_values(tensor, from, count, scratch.data());
     std::copy(values, values + count, sample.begin() + static_cast<std::ptrdiff_t>(to));
   }
@@ -112,26 +104,35 @@ float quantile(std::vector<float>* values, double fraction) {
 
 class RansSearch {
  public:
-  RansSearch(const PlanRequest& request, const ValueRange& range, bool dependent)
+  // Of the transformed tensor, if it is not empty.
+  RansSearch(const PlanRequest& request, const ValueRange& range, bool dependent,
+             const TransformedTensor& transformed)
       : tensor_(request.tensor),
         options_(request.options),
+        transformed_(transformed),
         range_(range),
         dependent_(dependent),
-        has_budget_(options_.budget == Budget::kBytes),
-        sample_(take_sample(tensor_, sample_size())) {}
+        has_budget_(options_.budget == Budget::kBytes) {
+    if (is_transformed()) {
+      tensor_ = {transformed_.coefficients.data(), tensor_.size, DType::kFloat32};
+    }
+    sample_ = take_sample(tensor_, sample_size(), is_transformed());
+  }
 
   std::optional<RansPlan> run() {
     std::vector<float> sorted = sample_;
     const double low = quantile(&sorted, 0.1), high = quantile(&sorted, 0.9);
     const float median = quantile(&sorted, 0.5);
     double step = options_.step;
-    if (has_budget_) step = (high - low) * exp2_of(-options_.bits);
+    if (has_budget_) step = (high - low) * exact_exp2(-options_.bits);
     if (!(step >= kMinStep && step <= kMaxStep)) return std::nullopt;
 
     // 1. Where the grid lies. 2. The step, on the sample. 3. Everything, on all values.
     RansFit fit;
     fit.model.dependent = dependent_;
     fit.may_displace = dependent_ || options_.centroids;
+    fit.transformed = is_transformed();
+    fit.spike_bytes = transformed_.num_spikes * kRansOutlierBytes;
     const double spread = high - low;
     const bool is_symmetric = std::fabs(low + high - 2.0 * median) < 0.05 * spread;
     const float middle = std::fabs(median) < 0.02 * spread ? 0.0f : median;
@@ -161,6 +162,8 @@ class RansSearch {
   }
 
  private:
+  bool is_transformed() const { return !transformed_.coefficients.empty(); }
+
   std::size_t sample_size() const {
     const std::size_t part = tensor_.size / 8 / kRansSegment * kRansSegment;
     return std::min(kMaxSampleSize, std::max(kMinSampleSize, part));
@@ -250,7 +253,7 @@ class RansSearch {
       const double excess = has_budget_ ? fit->bits - aim() : 0;
       if (round >= kMinRounds && std::fabs(excess) < kCloseBits) break;
       if (round < kGuesses && std::fabs(excess) > kFarBits) {
-        fitter.start(static_cast<double>(fit->model.step) * exp2_of(excess), fit);
+        fitter.start(static_cast<double>(fit->model.step) * exact_exp2(excess), fit);
         continue;
       }
       RansFitter::adapt(fit);
@@ -258,7 +261,7 @@ class RansSearch {
       const bool is_held_back = excess * last > 0 && std::fabs(excess) > 0.5 * std::fabs(last);
       gain = is_held_back ? std::min(kMaxGain, 1.5 * gain) : kGain;
       last = excess;
-      change_step(exp2_of(gain * excess), fit);
+      change_step(exact_exp2(gain * excess), fit);
     }
     RansFitter::adapt(fit);
   }
@@ -318,7 +321,7 @@ class RansSearch {
       const double change = (fit->bits - aim()) / std::min(1.5, std::max(0.4, effect));
       last_bits = fit->bits;
       last_change = std::min(0.5, std::max(-0.5, change));
-      change_step(exp2_of(last_change), fit);
+      change_step(exact_exp2(last_change), fit);
     }
     return best;
   }
@@ -384,7 +387,7 @@ class RansSearch {
     displace(fit.counts, 1, &code);
     code.entropy = static_cast<float>(fit.code.symbol_bits / static_cast<double>(tensor_.size));
     const RansSymbols symbols{tensor_.size, fitter.coded(), fit.code.choices.data(),
-                              fit.outliers.data()};
+                              fit.outliers.data(), transformed_.spikes.data()};
     std::vector<std::uint8_t> payload = write_rans_payload(code, symbols, options_.threads);
     const double step = static_cast<double>(code.step);
     return {std::move(payload),
@@ -393,6 +396,7 @@ class RansSearch {
 
   TensorView tensor_;
   EcuqOptions options_;
+  const TransformedTensor& transformed_;
   ValueRange range_;
   bool dependent_;
   bool has_budget_;
@@ -404,7 +408,15 @@ class RansSearch {
 std::optional<RansPlan> search_rans(const PlanRequest& request, const ValueRange& range,
                                     bool dependent) {
   if (request.tensor.size < kMinSize) return std::nullopt;
-  return RansSearch(request, range, dependent).run();
+  // The bound on errors that a given step promises is one for values.
+  TransformedTensor transformed;
+  if (dependent && request.options.budget == Budget::kBytes) {
+    transformed = transform_tensor(request.tensor, request.options.bits, request.options.threads);
+  }
+  std::optional<RansPlan> plan = RansSearch(request, range, dependent, transformed).run();
+  if (plan || transformed.coefficients.empty()) return plan;
+  transformed = {};
+  return RansSearch(request, range, dependent, transformed).run();
 }
 
 }  // namespace docofl

@@ -17,6 +17,22 @@ std::size_t pack_pairs(const std::uint8_t* coded, std::size_t count, unsigned nu
   return divide_up(count, 2);
 }
 
+namespace {
+
+std::uint8_t* write_outliers(const std::vector<RansOutlier>& outliers, std::uint8_t* out) {
+  for (const RansOutlier& outlier : outliers) {
+    if (!std::isfinite(outlier.value)) {
+      throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
+    }
+    out = write_le(out, static_cast<std::uint16_t>(outlier.position));
+    *out++ = static_cast<std::uint8_t>(outlier.position >> 16);
+    out = write_le(out, outlier.value);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<std::uint8_t> write_rans_payload(const RansCode& code, const RansSymbols& symbols,
                                              int threads) {
   const RansEncoder encoder(code.tables);
@@ -43,6 +59,9 @@ std::vector<std::uint8_t> write_rans_payload(const RansCode& code, const RansSym
     streams[b].assign(begin, static_cast<const std::uint8_t*>(end));
     blocks[b].stream_bytes = static_cast<std::uint32_t>(streams[b].size());
     blocks[b].num_outliers = static_cast<std::uint32_t>(symbols.outliers[b].size());
+    if (code.transformed) {
+      blocks[b].num_spikes = static_cast<std::uint32_t>(symbols.spikes[b].size());
+    }
   });
   std::size_t size = rans_header_size(code, symbols.size);
   for (const RansBlock& block : blocks) size += block.bytes();
@@ -51,14 +70,8 @@ std::vector<std::uint8_t> write_rans_payload(const RansCode& code, const RansSym
   for (std::size_t b = 0; b < count; ++b) {
     std::memcpy(out, streams[b].data(), streams[b].size());
     out += streams[b].size();
-    for (const RansOutlier& outlier : symbols.outliers[b]) {
-      if (!std::isfinite(outlier.value)) {
-        throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
-      }
-      out = write_le(out, static_cast<std::uint16_t>(outlier.position));
-      *out++ = static_cast<std::uint8_t>(outlier.position >> 16);
-      out = write_le(out, outlier.value);
-    }
+    out = write_outliers(symbols.outliers[b], out);
+    if (code.transformed) out = write_outliers(symbols.spikes[b], out);
   }
   return payload;
 }

@@ -18,6 +18,7 @@ struct RansSymbols {
   const std::uint8_t* coded;                 // levels, one a value
   const std::uint8_t* choices;               // tables, one for every kRansSegment values
   const std::vector<RansOutlier>* outliers;  // one list for every kRansBlock values
+  const std::vector<RansOutlier>* spikes;    // the same, of a tensor that was transformed
 };
 
 // The whole payload. Throws Error(kInvalidInput) for outliers that are not finite.

@@ -149,6 +149,22 @@ struct TrellisGrid {
 
 constexpr unsigned kTrellisStates = 8;
 
+// Runs of neighbours that are transformed together (docs/format.md, section 3.9).
+constexpr unsigned kTransformRun = 16;
+
+// The k-th basis vector at t < 8; at 15 - t it is the same for an even k, otherwise its negative.
+constexpr float transform_basis(unsigned k, unsigned t) {
+  // sqrt(1/8) cos(pi n / 32)
+  constexpr float kCosines[kTransformRun + 1] = {
+      0.353553385f, 0.351850927f, 0.346759975f,  0.338329494f,  0.326640755f, 0.311806262f,
+      0.293968886f, 0.273300469f, 0.25f,         0.224291891f,  0.196423739f, 0.166663915f,
+      0.135299027f, 0.102631129f, 0.0689748451f, 0.0346542932f, 0.0f};
+  if (k == 0) return 0.25f;
+  unsigned n = k * (2 * t + 1) % 64;
+  if (n > 32) n = 64 - n;
+  return n > 16 ? -kCosines[32 - n] : kCosines[n];
+}
+
 // A codebook of EDEN as the loops need it: 2^(width - 1) magnitudes, ascending, and the thresholds
 // between them. Tables of up to 8 magnitudes have room for 8 and are filled up: magnitudes with
 // anything finite, thresholds with infinities.
@@ -253,6 +269,11 @@ struct Kernels {
   // levels a byte if `pairs`, the first in the high half; otherwise it may be `coded`.
   void (*trellis_follow)(const std::uint8_t* levels, bool pairs, std::size_t runs,
                          std::size_t length, std::uint8_t offset, std::uint8_t* coded);
+
+  // The values of `runs` runs of kTransformRun neighbours from their coefficients: the first ones of
+  // all runs, then, `stride` further on, the second ones, ...
+  void (*inverse_transform)(const float* coefficients, std::size_t stride, std::size_t runs,
+                            float* out);
 
   // `raw_bits` bits a value. Packing needs 8 bytes of room after the packed bytes, unpacking 8
   // readable bytes after them.

@@ -13,6 +13,7 @@
 
 #include "kernels/eden_kernels.inl"
 #include "kernels/rans_kernels.inl"
+#include "kernels/transform_kernels.inl"
 #include "kernels/trellis_kernels.inl"
 
 #define DOCOFL_STRINGIFY_(x) #x
@@ -679,6 +680,7 @@ const Kernels kTable = {
     trellis_costs,
     trellis_advance,
     trellis_follow,
+    inverse_transform,
     pack_raw,
     unpack_raw,
     hadamard,

@@ -36,6 +36,7 @@ OVERFLOW = {
     "bfloat16": float.fromhex("0x1.ffp127"),
 }
 LARGEST = {"float16": 65504.0, "bfloat16": float.fromhex("0x1.fep127")}
+LARGEST_FLOAT32 = float.fromhex("0x1.fffffep127")
 
 MAX_ROTATED_LEVEL = 2.0**64  # sums of a block's levels must stay finite
 MAX_LEVELS = 2**30
@@ -147,7 +148,8 @@ def decode_frame(blob: bytes) -> tuple[Values, dict[str, Any]]:
         values = _decode_identity(payload, n, dtype)
     else:
         if codec == "ecuq":
-            decoded, parameters = _decode_ecuq(payload, n, OVERFLOW[dtype], version)
+            largest = LARGEST.get(dtype, LARGEST_FLOAT32)
+            decoded, parameters = _decode_ecuq(payload, n, OVERFLOW[dtype], version, largest)
         else:
             decoded, parameters = _decode_eden(payload, n)
         values = _convert(decoded, dtype)
@@ -197,14 +199,18 @@ def _decode_identity(payload: ByteReader, n: int, dtype: str) -> Values:
 
 
 def _decode_ecuq(
-    payload: ByteReader, n: int, overflow: float, version: int = 1
+    payload: ByteReader,
+    n: int,
+    overflow: float,
+    version: int = 1,
+    largest: float = LARGEST_FLOAT32,
 ) -> tuple[NDArray[np.float32], dict[str, Any]]:
     """Section 3; values of `overflow` and more are infinite in the frame's dtype."""
     if n == 0:
         return np.empty(0, np.float32), {}
     coder = payload.byte("coder")
     if coder == RANS and version >= SECOND_VERSION:
-        return decode_rans_payload(payload, n, overflow)
+        return decode_rans_payload(payload, n, overflow, largest)
     _check(coder == HUFFMAN, f"coder {coder} is not supported")
     mode = payload.byte("mode")
     modes = (0, 1, 2) if version < SECOND_VERSION else (0, 1, 2, 4, 6)

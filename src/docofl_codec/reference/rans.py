@@ -1,4 +1,4 @@
-"""The rANS payload of ECUQ: sections 3.5 to 3.8 of ``docs/format.md``, decoded plainly.
+"""The rANS payload of ECUQ: sections 3.5 to 3.9 of ``docs/format.md``, decoded plainly.
 
 Range asymmetric numeral systems are due to Duda (2013); dependent quantization is trellis-coded
 quantization (Marcellin and Fischer, 1990) with an entropy coder.
@@ -23,6 +23,10 @@ LOWEST_STATE = 1 << 16
 FIRST_WIDTH = 6
 MAX_TABLES = 16
 MAX_INDEX = 1 << 20
+RUN = 16
+MAX_COEFFICIENT = 2.0**120
+# Section 3.9: sqrt(1/8) cos(pi n / 32) for n = 0 to 16.
+COSINES = np.append(np.sqrt(0.125) * np.cos(np.pi * np.arange(16) / 32), 0).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class _Code:
 
     dependent: bool
     has_outliers: bool
+    transformed: bool
     tuple_size: int
     coded_levels: int
     values: NDArray[np.float32]  # by quantizer and coded level
@@ -46,18 +51,25 @@ class _Block:
     size: int
     stream_bytes: int
     num_outliers: int
+    num_spikes: int
     choices: list[int]
 
 
 def decode_rans_payload(
-    payload: ByteReader, n: int, overflow: float
+    payload: ByteReader, n: int, overflow: float, largest: float
 ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-    """Decode what follows the byte of the coder; see `decode_frame`."""
+    """Decode what follows the byte of the coder; see `decode_frame`.
+
+    Values at `overflow` or beyond do not fit the frame's dtype; `largest` does.
+    """
     # 1. Parameters.
     mode = payload.byte("mode")
-    _check(mode <= 15, f"mode is {mode:#04x}, expected at most 15")
-    dependent, mirrored, displaced, has_outliers = (bool(mode >> bit & 1) for bit in range(4))
+    _check(mode <= 31, f"mode is {mode:#04x}, expected at most 31")
+    dependent, mirrored, displaced, has_outliers, transformed = (
+        bool(mode >> bit & 1) for bit in range(5)
+    )
     _check(dependent or not mirrored, "mode: mirrored levels go with dependent ones only")
+    _check(dependent or not transformed, "mode: a transform goes with dependent levels only")
     tuple_size = payload.byte("tuple size")
     _check(tuple_size in (1, 2), f"tuple size is {tuple_size}, expected 1 or 2")
     num_tables = payload.byte("tables - 1") + 1
@@ -84,13 +96,15 @@ def decode_rans_payload(
     exact = float(origin) + float(step) * (positions + shift / 64)
     _check(bool((np.abs(exact) <= np.finfo(np.float32).max).all()), "levels: beyond float32")
     values = exact.astype(np.float32)
-    _check(bool((np.abs(values) < overflow).all()), "levels: beyond the frame's dtype")
+    limit = MAX_COEFFICIENT if transformed else overflow
+    _check(bool((np.abs(values) < limit).all()), "levels: beyond the frame's dtype, or 2^120")
 
     # 3. Tables, directory and blocks.
     frequencies = [_read_table(payload, coded_levels**tuple_size) for _ in range(num_tables)]
     code = _Code(
         dependent,
         has_outliers,
+        transformed,
         tuple_size,
         coded_levels,
         values,
@@ -98,11 +112,8 @@ def decode_rans_payload(
         [np.concatenate(([0], np.cumsum(f)[:-1])).tolist() for f in frequencies],
         frequencies,
     )
-    directory = [
-        _read_entry(payload, min(BLOCK, n - start), num_tables, has_outliers=has_outliers)
-        for start in range(0, n, BLOCK)
-    ]
-    blocks = [_read_block(payload, block, code, overflow) for block in directory]
+    directory = [_read_entry(payload, min(BLOCK, n - start), code) for start in range(0, n, BLOCK)]
+    blocks = [_read_block(payload, block, code, overflow, largest) for block in directory]
     return np.concatenate(blocks), {
         "entropy": entropy,
         "explicit_levels": False,
@@ -112,11 +123,12 @@ def decode_rans_payload(
         "raw_bits": 0,
         "base": base,
         "dependent": dependent,
+        "transformed": transformed,
         "centroids": displaced,
         "num_tables": num_tables,
         "x_min": float(values.min()),
         "x_max": float(values.max()),
-        "num_outliers": sum(block.num_outliers for block in directory),
+        "num_outliers": sum(block.num_outliers + block.num_spikes for block in directory),
     }
 
 
@@ -142,10 +154,12 @@ def _read_table(payload: ByteReader, alphabet: int) -> list[int]:
     return frequencies
 
 
-def _read_entry(payload: ByteReader, size: int, num_tables: int, *, has_outliers: bool) -> _Block:
+def _read_entry(payload: ByteReader, size: int, code: _Code) -> _Block:
     (stream_bytes,) = payload.unpack("I", "directory")
-    (num_outliers,) = payload.unpack("I", "directory") if has_outliers else (0,)
-    _check(num_outliers <= size, "directory: more outliers than coordinates")
+    (num_outliers,) = payload.unpack("I", "directory") if code.has_outliers else (0,)
+    (num_spikes,) = payload.unpack("I", "directory") if code.transformed else (0,)
+    _check(max(num_outliers, num_spikes) <= size, "directory: more outliers than coordinates")
+    num_tables = len(code.tables)
     segments = -(-size // SEGMENT)
     choices = [0] * segments
     if num_tables > 1:
@@ -157,11 +171,11 @@ def _read_entry(payload: ByteReader, size: int, num_tables: int, *, has_outliers
         choices = halves[:segments]
         _check(max(choices) < num_tables, "directory: a segment has no table")
         _check(not any(halves[segments:]), "directory: choice beyond the last segment")
-    return _Block(size, stream_bytes, num_outliers, choices)
+    return _Block(size, stream_bytes, num_outliers, num_spikes, choices)
 
 
 def _read_block(
-    payload: ByteReader, block: _Block, code: _Code, overflow: float
+    payload: ByteReader, block: _Block, code: _Code, overflow: float, largest: float
 ) -> NDArray[np.float32]:
     """Section 3.8: the values of one block."""
     symbols = _read_symbols(ByteReader(payload.take(block.stream_bytes, "stream")), block, code)
@@ -172,16 +186,59 @@ def _read_block(
         coded = coded[: block.size]
     quantizer = _follow(coded) if code.dependent else np.zeros_like(coded)
     values = code.values[quantizer, coded]
+    if code.transformed:
+        _restore_outliers(payload, block.num_outliers, MAX_COEFFICIENT, values)
+        values = np.clip(transform_back(values), -np.float32(largest), np.float32(largest))
+        _restore_outliers(payload, block.num_spikes, overflow, values)
+    else:
+        _restore_outliers(payload, block.num_outliers, overflow, values)
+    return values
+
+
+def _restore_outliers(
+    payload: ByteReader, count: int, overflow: float, values: NDArray[np.float32]
+) -> None:
+    """Section 3.8, step 3."""
     previous = -1
-    for _ in range(block.num_outliers):
+    for _ in range(count):
         low, high = payload.unpack("HB", "outlier")
         (value,) = payload.unpack("f", "outlier")
         position = low | high << 16
-        _check(previous < position < block.size, f"outlier: position {position} is out of order")
+        _check(previous < position < values.size, f"outlier: position {position} is out of order")
         _check(abs(value) < overflow, f"outlier: value {value}")
         values[position] = value
         previous = position
-    return values
+
+
+def transform_back(coefficients: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Section 3.9: the values of a block; each product and each sum is rounded to float32."""
+    num_runs = coefficients.size // RUN
+    bands = coefficients[: RUN * num_runs].reshape(RUN, num_runs)
+    runs = np.stack(_inverse_points(list(bands)), axis=1)
+    return np.concatenate((runs.ravel(), coefficients[RUN * num_runs :]))
+
+
+def _inverse_points(coefficients: list[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
+    points = len(coefficients)
+    if points == 1:
+        return [np.float32(0.25) * coefficients[0]]
+    even = _inverse_points(coefficients[::2])
+    odd = []
+    for t in range(points // 2):
+        total = _cosine(1, t, points) * coefficients[1]
+        for k in range(3, points, 2):
+            total = total + _cosine(k, t, points) * coefficients[k]
+        odd.append(total)
+    first = [e + o for e, o in zip(even, odd, strict=True)]
+    second = [e - o for e, o in zip(even, odd, strict=True)]
+    return first + second[::-1]
+
+
+def _cosine(k: int, t: int, points: int) -> np.float32:
+    """Return the k-th of so many basis vectors at t."""
+    n = k * (RUN // points) * (2 * t + 1) % 64
+    n = min(n, 64 - n)
+    return np.float32(-COSINES[32 - n] if n > RUN else COSINES[n])
 
 
 def _read_symbols(stream: ByteReader, block: _Block, code: _Code) -> NDArray[np.int64]:

@@ -1,0 +1,185 @@
+#include "ecuq/transform.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "common/exact_log2.h"
+#include "common/parallel.h"
+#include "common/source.h"
+
+namespace docofl {
+namespace {
+
+constexpr std::size_t kMinSize = 4 * kRansSegment;
+constexpr std::size_t kMaxPieces = 64;     // of the sample, a segment each
+constexpr double kMinSaved = 0.1;          // bits a coordinate
+constexpr double kSpike = 10;              // deviations of the others
+constexpr double kMostSpikes = 1.0 / 512;  // of all values
+constexpr float kMaxMagnitude = 0x1p100f;  // sums of products stay finite
+
+constexpr std::size_t kHalf = kTransformRun / 2;
+
+// Basis vectors of even and of odd number, by the place in a run.
+struct Basis {
+  constexpr Basis() {
+    for (unsigned t = 0; t < kHalf; ++t) {
+      for (unsigned k = 0; k < kHalf; ++k) {
+        even[t][k] = transform_basis(2 * k, t);
+        odd[t][k] = transform_basis(2 * k + 1, t);
+      }
+    }
+  }
+  float even[kHalf][kHalf] = {}, odd[kHalf][kHalf] = {};
+};
+constexpr Basis kBasis;
+
+// A run's coefficients. Spikes count as zeros.
+std::array<float, kTransformRun> transform_run(const float* x, float spike) {
+  float even[kHalf] = {}, odd[kHalf] = {};
+  for (std::size_t t = 0; t < kHalf; ++t) {
+    const float a = x[t], b = x[kTransformRun - 1 - t];
+    const float first = std::fabs(a) > spike ? 0 : a;
+    const float second = std::fabs(b) > spike ? 0 : b;
+    for (std::size_t k = 0; k < kHalf; ++k) {
+      even[k] += kBasis.even[t][k] * (first + second);
+      odd[k] += kBasis.odd[t][k] * (first - second);
+    }
+  }
+  std::array<float, kTransformRun> coefficients;
+  for (std::size_t k = 0; k < kHalf; ++k) {
+    coefficients[2 * k] = even[k];
+    coefficients[2 * k + 1] = odd[k];
+  }
+  return coefficients;
+}
+
+// A base-2 logarithm of a ratio of at least 1, the same everywhere.
+double log2_of(double ratio) {
+  return exact_log2(static_cast<std::uint64_t>(std::max(1.0, std::min(0x1p40, ratio)) * 0x1p20)) -
+         20;
+}
+
+// What is worth knowing of a sample.
+class Neighbours {
+ public:
+  Neighbours(const TensorView& tensor, double bits) : tensor_(tensor), scratch_(kRansSegment) {
+    spike_ = find_spike();
+    if (spike_ > 0) saved_ = find_saved(bits);
+  }
+
+  float spike() const { return spike_; }  // magnitudes beyond are spikes; 0: there are too many
+  double saved() const { return saved_; }
+
+ private:
+  // Calls use(values) for some segments, evenly spread.
+  template <class Use>
+  void for_each_piece(const Use& use) {
+    const std::size_t segments = tensor_.size / kRansSegment;
+    const std::size_t pieces = std::min(kMaxPieces, segments);
+    for (std::size_t k = 0; k < pieces; ++k) {
+      use(load_values(tensor_, k * segments / pieces * kRansSegment, kRansSegment,
+                      scratch_.data()));
+    }
+  }
+
+  float find_spike() {
+    std::vector<float> magnitudes;
+    for_each_piece([&](const float* x) {
+      for (std::size_t i = 0; i < kRansSegment; ++i) magnitudes.push_back(std::fabs(x[i]));
+    });
+    const auto rank =
+        static_cast<std::ptrdiff_t>((1 - kMostSpikes) * static_cast<double>(magnitudes.size()));
+    std::nth_element(magnitudes.begin(), magnitudes.begin() + rank, magnitudes.end());
+    const float most = magnitudes[static_cast<std::size_t>(rank)];
+    double power = 0;
+    for_each_piece([&](const float* x) {
+      for (std::size_t i = 0; i < kRansSegment; ++i) {
+        if (std::fabs(x[i]) <= most) power += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+      }
+    });
+    const auto spike =
+        static_cast<float>(kSpike * std::sqrt(power / static_cast<double>(magnitudes.size())));
+    return spike >= most && spike <= kMaxMagnitude ? spike : 0;
+  }
+
+  // Bits a coordinate that coefficients take less than values, by their powers in each piece. A
+  // grid for values would lie around their mean.
+  double find_saved(double bits) {
+    struct Piece {
+      std::array<double, kTransformRun> powers{};
+      double power = 0;  // of values
+      double sum = 0;
+    };
+    std::vector<Piece> pieces;
+    double sum = 0, power = 0;
+    for_each_piece([&](const float* x) {
+      Piece piece;
+      for (std::size_t i = 0; i < kRansSegment; i += kTransformRun) {
+        const std::array<float, kTransformRun> run = transform_run(x + i, spike_);
+        piece.sum += 4 * static_cast<double>(run[0]);
+        for (std::size_t k = 0; k < kTransformRun; ++k) {
+          piece.powers[k] += static_cast<double>(run[k]) * static_cast<double>(run[k]);
+        }
+      }
+      for (const double each : piece.powers) piece.power += each;
+      sum += piece.sum;
+      power += piece.power;
+      pieces.push_back(piece);
+    });
+    const double count = static_cast<double>(pieces.size() * kRansSegment);
+    const double mean = sum / count;
+    const double error = (power / count - mean * mean) * exact_exp2(-2 * bits, 16);
+    if (!(error > 0)) return 0;
+    double saved = 0;
+    for (const Piece& piece : pieces) {
+      const double variance = (piece.power - 2 * mean * piece.sum) / kRansSegment + mean * mean;
+      double separate = 0;
+      for (const double each : piece.powers) {
+        separate += log2_of(1 + each / (kRansSegment / kTransformRun * error));
+      }
+      saved += log2_of(1 + variance / error) - separate / kTransformRun;
+    }
+    return 0.5 * saved / static_cast<double>(pieces.size());
+  }
+
+  TensorView tensor_;
+  std::vector<float> scratch_;
+  float spike_ = 0;
+  double saved_ = 0;
+};
+
+}  // namespace
+
+TransformedTensor transform_tensor(const TensorView& tensor, double bits, int threads) {
+  TransformedTensor result;
+  if (tensor.size < kMinSize) return result;
+  const Neighbours neighbours(tensor, std::min(bits, 8.0));
+  if (neighbours.saved() < kMinSaved) return result;
+  const std::size_t blocks = num_rans_blocks(tensor.size);
+  result.coefficients.resize(tensor.size);
+  result.spikes.resize(blocks);
+  std::vector<std::vector<float>> scratch(num_workers(blocks, threads));
+  parallel_for(blocks, threads, [&](std::size_t block, int worker) {
+    const std::size_t begin = block * kRansBlock;
+    const std::size_t length = rans_block_length(tensor.size, block);
+    const std::size_t runs = length / kTransformRun;
+    scratch[worker].resize(kRansBlock);
+    const float* const x = load_values(tensor, begin, length, scratch[worker].data());
+    float* const out = result.coefficients.data() + begin;
+    for (std::size_t run = 0; run < runs; ++run) {
+      const auto coefficients = transform_run(x + kTransformRun * run, neighbours.spike());
+      for (std::size_t k = 0; k < kTransformRun; ++k) out[k * runs + run] = coefficients[k];
+    }
+    for (std::size_t i = 0; i < length; ++i) {
+      const bool is_spike = std::fabs(x[i]) > neighbours.spike();
+      if (is_spike) result.spikes[block].push_back({static_cast<std::uint32_t>(i), x[i]});
+      if (i >= kTransformRun * runs) out[i] = is_spike ? 0 : x[i];
+    }
+  });
+  for (const auto& list : result.spikes) result.num_spikes += list.size();
+  const double most = 2 * kMostSpikes * static_cast<double>(tensor.size);
+  return static_cast<double>(result.num_spikes) <= most ? result : TransformedTensor{};
+}
+
+}  // namespace docofl
