@@ -81,7 +81,8 @@ void write_values(const SeedWriter& seeds, const std::string& name, const Frame&
   // Sizes and options that go with the frame's name, so that seeds differ.
   std::uint8_t sum = 0;
   for (const char letter : name) sum = static_cast<std::uint8_t>(31 * sum + letter);
-  for (const std::uint8_t extent : {std::uint8_t(0), std::uint8_t(0x51), std::uint8_t(0x52)}) {
+  for (const std::uint8_t extent :
+       {std::uint8_t(0), std::uint8_t(0x51), std::uint8_t(0x52), std::uint8_t(0x55)}) {
     const std::string seed = name + "-" + std::to_string(extent);
     fuzz::Bytes options;
     fuzz::put(&options, static_cast<std::uint8_t>(static_cast<unsigned>(dtype) | (sum & 0xfc)));

@@ -10,7 +10,7 @@
 #include "ecuq/levels.h"
 #include "entropy/rans.h"
 
-// The payload of ECUQ with the rANS coder (docs/format.md, sections 3.5 to 3.8).
+// The payload of ECUQ with the rANS coder (docs/format.md, sections 3.5 to 3.9).
 namespace docofl {
 
 constexpr std::size_t kRansBlock = 131072;  // coordinates that are coded together
