@@ -75,7 +75,8 @@ def test_a_transform() -> None:
 def inverse_cosine_transform(bands: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     t, k = np.arange(16)[:, np.newaxis], np.arange(16)
     basis = np.cos(np.pi * k * (2 * t + 1) / 32) * np.where(k == 0, 0.25, np.sqrt(0.125))
-    return (basis @ bands.astype(np.float64)).T
+    values: npt.NDArray[np.float64] = (basis @ bands.astype(np.float64)).T
+    return values
 
 
 @pytest.mark.parametrize(

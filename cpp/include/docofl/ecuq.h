@@ -62,8 +62,8 @@ std::size_t encoded_capacity(const FrameHeader& header, const EcuqOptions& optio
 // Finds the levels and the code for `tensor`, and codes it for its exact size. `room`, if not
 // empty, is where the frame is going to be written: what is coded is then left there, and
 // ecuq_encode need not do it again. Extra memory is a sample of at most a megabyte and a block a
-// thread; with rANS two bytes a value, six where neighbours resemble each other, and the frame three
-// times. Throws Error(kInvalidInput) for values that are not finite (or, in float64, beyond
+// thread; with rANS two bytes a value, six where neighbours resemble each other, and the frame
+// three times. Throws Error(kInvalidInput) for values that are not finite (or, in float64, beyond
 // float32) and for options out of range.
 EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const EcuqOptions& options,
                    MutableByteView room = {});

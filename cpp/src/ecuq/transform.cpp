@@ -134,9 +134,10 @@ class Neighbours {
     double saved = 0;
     for (const Piece& piece : pieces) {
       const double variance = (piece.power - 2 * mean * piece.sum) / kRansSegment + mean * mean;
+      constexpr std::size_t kRuns = kRansSegment / kTransformRun;
       double separate = 0;
       for (const double each : piece.powers) {
-        separate += log2_of(1 + each / (kRansSegment / kTransformRun * error));
+        separate += log2_of(1 + each / (static_cast<double>(kRuns) * error));
       }
       saved += log2_of(1 + variance / error) - separate / kTransformRun;
     }

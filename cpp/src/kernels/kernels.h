@@ -270,8 +270,8 @@ struct Kernels {
   void (*trellis_follow)(const std::uint8_t* levels, bool pairs, std::size_t runs,
                          std::size_t length, std::uint8_t offset, std::uint8_t* coded);
 
-  // The values of `runs` runs of kTransformRun neighbours from their coefficients: the first ones of
-  // all runs, then, `stride` further on, the second ones, ...
+  // The values of `runs` runs of kTransformRun neighbours from their coefficients: the first ones
+  // of all runs, then, `stride` further on, the second ones, ...
   void (*inverse_transform)(const float* coefficients, std::size_t stride, std::size_t runs,
                             float* out);
 

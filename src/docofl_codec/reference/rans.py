@@ -26,7 +26,9 @@ MAX_INDEX = 1 << 20
 RUN = 16
 MAX_COEFFICIENT = 2.0**120
 # Section 3.9: sqrt(1/8) cos(pi n / 32) for n = 0 to 16.
-COSINES = np.append(np.sqrt(0.125) * np.cos(np.pi * np.arange(16) / 32), 0).astype(np.float32)
+COSINES = [np.float32(math.sqrt(0.125) * math.cos(math.pi * n / 32)) for n in range(16)] + [
+    np.float32(0)
+]
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,8 @@ def _cosine(k: int, t: int, points: int) -> np.float32:
     """Return the k-th of so many basis vectors at t."""
     n = k * (RUN // points) * (2 * t + 1) % 64
     n = min(n, 64 - n)
-    return np.float32(-COSINES[32 - n] if n > RUN else COSINES[n])
+    value: np.float32 = -COSINES[32 - n] if n > RUN else COSINES[n]
+    return value
 
 
 def _read_symbols(stream: ByteReader, block: _Block, code: _Code) -> NDArray[np.int64]:
