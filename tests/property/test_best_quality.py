@@ -138,6 +138,16 @@ def test_spikes_stay_exact() -> None:
     check_agreement(blob)
 
 
+@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e25, 1e33, 5e37])
+def test_neighbours_of_any_scale(scale: float) -> None:
+    """Beyond 2^100 there is no transform: sums might not be finite."""
+    x = smooth(20_000) * np.float32(scale)
+    blob = ecuq.encode(x, bits=2, quality="best")
+    check_agreement(blob)
+    power = np.sum(x.astype(np.float64) ** 2)
+    assert squared_error(x, blob) < 0.2 * power
+
+
 def test_a_step_promises_its_bound_for_values() -> None:
     assert not inspect(ecuq.encode(smooth(50_000), step=0.3, quality="best")).transformed
 

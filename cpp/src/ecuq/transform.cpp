@@ -98,9 +98,10 @@ class Neighbours {
         if (std::fabs(x[i]) <= most) power += static_cast<double>(x[i]) * static_cast<double>(x[i]);
       }
     });
-    const auto spike =
-        static_cast<float>(kSpike * std::sqrt(power / static_cast<double>(magnitudes.size())));
-    return spike >= most && spike <= kMaxMagnitude ? spike : 0;
+    const double spike = kSpike * std::sqrt(power / static_cast<double>(magnitudes.size()));
+    const bool is_usual =
+        spike >= static_cast<double>(most) && spike <= static_cast<double>(kMaxMagnitude);
+    return is_usual ? static_cast<float>(spike) : 0;
   }
 
   // Bits a coordinate that coefficients take less than values, by their powers in each piece. A
