@@ -14,7 +14,7 @@ struct RansPlaces {
   constexpr RansPlaces() {
     for (unsigned taking = 0; taking < 256; ++taking) {
       std::uint8_t word = 0;
-      for (unsigned lane = 0; lane < 8; ++lane) {
+      for (std::size_t lane = 0; lane < 8; ++lane) {
         const bool takes = (taking >> lane & 1) != 0;
         bytes[taking][4 * lane] = takes ? static_cast<std::uint8_t>(2 * word) : 0x80;
         bytes[taking][4 * lane + 1] = takes ? static_cast<std::uint8_t>(2 * word + 1) : 0x80;
@@ -33,9 +33,10 @@ inline __m256i rans_step(const std::uint32_t* entries, __m256i* states, const st
   const __m256i mask = _mm256_set1_epi32(static_cast<int>(kRansMask));
   alignas(32) std::uint32_t numbers[8];
   _mm256_store_si256(reinterpret_cast<__m256i*>(numbers), _mm256_and_si256(*states, mask));
-  // Loads are free; taking numbers out of a vector, as compilers like it, is not.
-  asm("" : "+m"(numbers));
-  const __m256i entry = look_up_eight(entries, numbers);
+  // Loads are free; taking numbers out of a vector, as compilers would do it, is not: hence
+  // volatile.
+  const volatile std::uint32_t* const stored = numbers;
+  const __m256i entry = look_up_eight(entries, stored);
   const __m256i high = _mm256_srli_epi32(*states, kRansBits);
   const __m256i frequency = _mm256_and_si256(entry, mask);
   const __m256i place = _mm256_and_si256(_mm256_srli_epi32(entry, kRansBits), mask);
