@@ -59,11 +59,8 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     }
 
 
-def run_python(code: str, *, timeout: float = 300, env: Mapping[str, str] | None = None) -> str:
-    """Run code to its end and return what it printed; fail on a crash, an error or a hang.
-
-    A core with counters or sanitizers, on a machine with other work, is slow and does not hang.
-    """
+def run_python(code: str, *, timeout: float = 60, env: Mapping[str, str] | None = None) -> str:
+    """Run code to its end and return what it printed; fail on a crash, an error or a hang."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=child_environment(env),
