@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 
-from docofl_codec import InvalidInputError, ecuq, inspect
+from docofl_codec import Ecuq, InvalidInputError, ecuq, inspect
 from tests.helpers.data import DATA_SETS, Floats
 from tests.property.strategies import budgets, structured
 from tests.property.test_byte_budget import largest_frame
@@ -50,6 +51,43 @@ def test_every_data_set(data_set: Callable[[int], Floats], bits: float) -> None:
 @pytest.mark.parametrize("name", ["normal", "outliers"])
 def test_many_blocks(name: str) -> None:
     check(DATA_SETS[name](131_072 + 65_536 + 5), 1.5)
+
+
+LARGE = (1 << 25) + 4099  # levels of so many values are not kept from pass to pass
+
+
+@pytest.mark.parametrize(
+    ("codec", "smooth"),
+    [
+        (Ecuq(bits=0.75, quality="best"), False),
+        (Ecuq(bits=0.75, quality="best"), True),
+        (Ecuq(bits=0.75, coder="rans"), False),
+    ],
+)
+def test_a_tensor_that_is_coded_block_by_block(codec: Ecuq, smooth: bool) -> None:
+    """Tables are those of a sample; what it has not seen comes back all the same."""
+    values = np.random.default_rng(6).standard_normal(1 << 21, dtype=np.float32)
+    if smooth:
+        sums = np.cumsum(values)
+        values[9:] = (sums[9:] - sums[:-9]) / 3
+    x = np.resize(values.astype(np.float16), LARGE)
+    rare = np.arange(1234, LARGE, 100_003)
+    x[rare] = np.where(rare % 2 == 0, 7, -30_000)
+    blob = replace(codec, threads=2).encode(x)
+    budget = 0.75 * LARGE / 8
+    assert 0.98 * budget <= len(blob) <= budget + 74
+    info = inspect(blob)
+    assert info.coder == "rans"
+    assert info.step is not None
+    assert info.transformed == smooth
+    assert info.num_outliers is not None
+    assert info.num_outliers >= rare.size / 2
+    allowed = info.step * (1.01 if not info.dependent else MAX_ERROR_STEPS * (4 if smooth else 1))
+    x_hat = ecuq.decode(blob)
+    for part in range(0, LARGE, 1 << 22):
+        mine = x[part : part + (1 << 22)].astype(np.float32)
+        assert np.abs(x_hat[part : part + (1 << 22)] - mine).max() <= allowed + 0.005
+    assert replace(codec, threads=1).encode(x) == blob
 
 
 def squared_error(x: Floats, blob: bytes) -> float:

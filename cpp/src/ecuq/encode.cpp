@@ -90,11 +90,14 @@ EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const Ec
     if (room.size > start) request.room = {room.data + start, room.size - start};
     impl->payload = plan_payload(request);
     impl->payload_bytes = payload_size(impl->payload, impl->size);
-    if (!impl->payload.finished.empty() || impl->payload.levels.is_displaced()) {
+    if (impl->payload.rans || impl->payload.levels.is_displaced()) {
       impl->header.version = kSecondVersion;
     }
     // A frame that does not fit the room will be written elsewhere.
-    if (frame_size(header, impl->payload_bytes) > room.size) impl->payload.blocks.bytes = nullptr;
+    if (frame_size(header, impl->payload_bytes) > room.size) {
+      impl->payload.blocks.bytes = nullptr;
+      if (impl->payload.rans) leave_room(&*impl->payload.rans);
+    }
   }
   return EcuqPlan(std::move(impl));
 }

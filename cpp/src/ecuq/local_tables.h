@@ -12,6 +12,10 @@ namespace docofl {
 // How often each symbol occurs in a segment.
 using SegmentCounts = std::array<std::uint32_t, kMaxAlphabet>;
 
+// Bits that a segment takes with a table. Symbols beyond the alphabet must not occur.
+float cost_of(const SegmentCounts& segment, const std::array<float, kMaxAlphabet>& bits,
+              std::size_t alphabet);
+
 // A few code tables, and which of them each segment uses.
 struct LocalTables {
   std::vector<RansFrequencies> tables;

@@ -157,7 +157,7 @@ std::size_t payload_header_size(const Levels& levels, const SymbolCode& code, st
 
 std::size_t payload_size(const PayloadPlan& plan, std::size_t size) {
   if (size == 0) return 0;
-  if (!plan.finished.empty()) return plan.finished.size();
+  if (plan.rans) return payload_size(*plan.rans, size);
   const Layout& layout = plan.code.layout;
   std::size_t bytes =
       payload_header_size(plan.levels, plan.code, size) + plan.blocks.num_outliers * kOutlierBytes;

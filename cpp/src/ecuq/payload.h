@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "docofl/frame.h"
 #include "ecuq/block_encoder.h"
 #include "ecuq/levels.h"
+#include "ecuq/rans_write.h"
 #include "ecuq/symbol_code.h"
 #include "entropy/huffman.h"
 
@@ -20,8 +22,8 @@ struct PayloadPlan {
   Levels levels;
   SymbolCode code;
   EncodedBlocks blocks;
-  double mean_squared_error = 0;       // estimated; 0 where nobody asked for it
-  std::vector<std::uint8_t> finished;  // not empty: this, of the rANS coder, is the payload
+  double mean_squared_error = 0;  // estimated; 0 where nobody asked for it
+  std::optional<RansPlan> rans;   // then it is this, of the rANS coder, and nothing else
 };
 
 // Whether the directory counts outliers: where some levels of the grid have no code word.

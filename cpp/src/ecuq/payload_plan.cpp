@@ -24,20 +24,15 @@ std::size_t sample_size(std::size_t tensor_size) {
   return std::min(kMost, std::max(kLeast, tensor_size / 8));
 }
 
-PayloadPlan finished_plan(RansPlan rans) {
-  PayloadPlan plan;
-  plan.finished = std::move(rans.payload);
-  plan.mean_squared_error = rans.mean_squared_error;
-  return plan;
-}
-
 // With rANS where the request wants it, or may have it, and there is room.
 std::optional<PayloadPlan> plan_rans(const PlanRequest& request, const ValueRange& range) {
   const bool dependent = request.options.quality == Quality::kBest;
   if (!dependent && request.options.coder == Coder::kHuffman) return std::nullopt;
-  std::optional<RansPlan> rans = search_rans(request, range, dependent);
-  if (!rans) return std::nullopt;
-  return finished_plan(std::move(*rans));
+  PayloadPlan plan;
+  plan.rans = search_rans(request, range, dependent);
+  if (!plan.rans) return std::nullopt;
+  plan.mean_squared_error = plan.rans->mean_squared_error;
+  return plan;
 }
 
 }  // namespace
@@ -77,15 +72,21 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   }
   sample.finish();
 
-  // 2. No budget: where both coders may be had, the smaller payload.
+  // 2. No budget: where both coders may be had, the smaller payload. The coder that comes last has
+  // the room.
   if (is_given) {
-    std::optional<PayloadPlan> rans = plan_rans(request, range);
     const bool compares = options.quality == Quality::kFast && options.coder == Coder::kEither;
-    if (rans && !compares) return *std::move(rans);
+    if (!compares) {
+      std::optional<PayloadPlan> rans = plan_rans(request, range);
+      return rans ? *std::move(rans) : plan_step(request, sample, range);
+    }
     PayloadPlan plan = plan_step(request, sample, range);
-    const bool is_smaller =
-        rans && payload_size(*rans, tensor.size) < payload_size(plan, tensor.size);
-    return is_smaller ? *std::move(rans) : plan;
+    std::optional<PayloadPlan> rans = plan_rans(request, range);
+    if (rans && payload_size(*rans, tensor.size) < payload_size(plan, tensor.size)) {
+      return *std::move(rans);
+    }
+    plan.blocks.bytes = nullptr;
+    return plan;
   }
 
   // 3. The paper's rule. Levels without end mean that the different values themselves fit the
@@ -116,13 +117,18 @@ PayloadPlan plan_payload(const PlanRequest& request) {
     const double charged_bits = 8.0 * static_cast<double>(charged_bytes(plan, tensor.size));
     if (charged_bits <= options.bits * static_cast<double>(tensor.size)) return plan;
   }
-  std::optional<PayloadPlan> rans = plan_rans(request, range);
   const bool wants_rans = options.quality == Quality::kFast && options.coder == Coder::kRans;
-  if (rans && wants_rans) return *std::move(rans);
-  PayloadPlan plan = search_bytes(request, sample, range);
+  if (!may_have_rans) return search_bytes(request, sample, range);
+  if (wants_rans) {
+    std::optional<PayloadPlan> rans = plan_rans(request, range);
+    return rans ? *std::move(rans) : search_bytes(request, sample, range);
+  }
   // 128 levels may be too few for many bits, and a model of levels may miss what they share with
   // their neighbours: then a plain grid is better.
+  PayloadPlan plan = search_bytes(request, sample, range);
+  std::optional<PayloadPlan> rans = plan_rans(request, range);
   if (rans && rans->mean_squared_error <= plan.mean_squared_error) return *std::move(rans);
+  plan.blocks.bytes = nullptr;
   return plan;
 }
 

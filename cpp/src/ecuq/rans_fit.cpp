@@ -38,12 +38,12 @@ std::vector<std::array<float, kMaxDependentLevels>> level_bits(
 
 // The mean of a level's values, less its place on the grid, in units that a frame can hold.
 int displacement_of(const RansCode& code, const TrellisCounts& counts, int quantizer, unsigned j,
-                    std::uint32_t min_count) {
-  const std::uint32_t count = counts.counts[quantizer][j];
+                    std::uint64_t min_count) {
+  const std::uint64_t count = counts.counts[quantizer][j];
   if (!code.displaced || count < min_count) return 0;
   // Zeros stay zeros.
   if (!code.dependent && code.value(quantizer, j) == 0) return 0;
-  const double mean = counts.sums[quantizer][j] / count;
+  const double mean = counts.sums[quantizer][j] / static_cast<double>(count);
   const double units =
       (mean - code.position(quantizer, j)) / static_cast<double>(kDisplacementUnit);
   return static_cast<int>(std::min(127.0, std::max(-127.0, std::floor(units + 0.5))));
@@ -81,7 +81,7 @@ RansCode code_of(const RansFit& fit) {
   return code;
 }
 
-void displace(const TrellisCounts& counts, std::uint32_t min_count, RansCode* code) {
+void displace(const TrellisCounts& counts, std::uint64_t min_count, RansCode* code) {
   for (int quantizer = 0; quantizer < 2; ++quantizer) {
     for (unsigned j = 0; j < code->num_coded; ++j) {
       code->displacements[quantizer][j] =
@@ -90,14 +90,15 @@ void displace(const TrellisCounts& counts, std::uint32_t min_count, RansCode* co
   }
 }
 
-double squared_error_of(const RansFit& fit, const RansCode& code) {
-  double error = fit.squared_error;
+double squared_error_of(const TrellisResult& result, const TrellisModel& model,
+                        const RansCode& code) {
+  double error = result.squared_error;
   for (int quantizer = 0; quantizer < 2; ++quantizer) {
     for (unsigned j = 0; j < code.num_coded; ++j) {
-      const double count = fit.counts.counts[quantizer][j];
+      const double count = static_cast<double>(result.counts.counts[quantizer][j]);
       if (count == 0) continue;
-      const double mean = fit.counts.sums[quantizer][j] / count;
-      const double before = mean - static_cast<double>(fit.model.places[quantizer][j]);
+      const double mean = result.counts.sums[quantizer][j] / count;
+      const double before = mean - static_cast<double>(model.places[quantizer][j]);
       const double after = mean - static_cast<double>(code.place(quantizer, j));
       error += count * (after * after - before * before);
     }
@@ -108,8 +109,8 @@ double squared_error_of(const RansFit& fit, const RansCode& code) {
 double displaced_error_of(const RansFit& fit) {
   RansCode code = code_of(fit);
   code.displaced = fit.may_displace;
-  displace(fit.counts, kMinMeanCount, &code);
-  return squared_error_of(fit, code);
+  displace(fit.result.counts, kMinMeanCount, &code);
+  return squared_error_of(fit.result, fit.model, code);
 }
 
 void RansFitter::start(double step, RansFit* fit) const {
@@ -171,19 +172,13 @@ void RansFitter::run(RansFit* fit) {
                           segments[(begin + i) / kRansSegment].data());
     }
   });
-  fit->counts = {};
-  fit->squared_error = 0;
+  fit->result = {};
   fit->num_outliers = 0;
   fit->outliers.assign(num_rans_blocks(tensor_.size), {});
   for (std::size_t run = 0; run < runs; ++run) {
     const TrellisResult& result = results[run];
-    for (int quantizer = 0; quantizer < 2; ++quantizer) {
-      for (unsigned j = 0; j < fit->model.num_coded; ++j) {
-        fit->counts.counts[quantizer][j] += result.counts.counts[quantizer][j];
-        fit->counts.sums[quantizer][j] += result.counts.sums[quantizer][j];
-      }
-    }
-    fit->squared_error += result.squared_error;
+    fit->result.counts.add(result.counts, fit->model.num_coded);
+    fit->result.squared_error += result.squared_error;
     fit->num_outliers += result.outliers.size();
     std::vector<RansOutlier>& list = fit->outliers[run * kTrellisRun / kRansBlock];
     list.insert(list.end(), result.outliers.begin(), result.outliers.end());
@@ -196,7 +191,7 @@ void RansFitter::run(RansFit* fit) {
 
 void RansFitter::adapt(RansFit* fit) {
   RansCode code = code_of(*fit);
-  displace(fit->counts, kMinMeanCount, &code);
+  displace(fit->result.counts, kMinMeanCount, &code);
   set_places(code, &fit->model);
   fit->model.bits = level_bits(fit->tables.tables, fit->model.num_coded);
 }
@@ -241,7 +236,7 @@ void RansFitter::choose_window(const std::vector<std::uint32_t>& histogram, int 
 void RansFitter::choose_displaced(RansFit* fit) const {
   fit->displaced = false;
   const RansCode code = code_of(*fit);
-  const double plain = squared_error_of(*fit, code);
+  const double plain = squared_error_of(fit->result, fit->model, code);
   if (!fit->may_displace) return;
   const double displaced = displaced_error_of(*fit);
   const double saved = 0.5 * (plain / displaced - 1) / 0.6931471805599453;

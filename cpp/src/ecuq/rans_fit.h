@@ -21,13 +21,12 @@ struct RansFit {
   unsigned tuple = 1;
   bool may_displace = true;  // levels may lie at the means of their values, ...
   bool displaced = true;     // ... and they do
-  TrellisCounts counts;
+  TrellisResult result;      // but for outliers, which are here:
   std::vector<std::vector<RansOutlier>> outliers;  // one list for every kRansBlock values
   std::size_t num_outliers = 0;
   // For coefficients: that they are, and the bytes of what was taken out of their tensor.
   bool transformed = false;
   std::size_t spike_bytes = 0;
-  double squared_error = 0;
   double bits = 0;  // a coordinate, all that the budget is charged for
 };
 
@@ -38,10 +37,11 @@ void set_step(double step, RansFit* fit);
 RansCode code_of(const RansFit& fit);
 
 // Moves levels with at least `min_count` values to their means, as far as a frame can tell.
-void displace(const TrellisCounts& counts, std::uint32_t min_count, RansCode* code);
+void displace(const TrellisCounts& counts, std::uint64_t min_count, RansCode* code);
 
-// Squared error, in steps, with the levels of `code`.
-double squared_error_of(const RansFit& fit, const RansCode& code);
+// Squared error, in steps, of what the model gave, but with the levels of `code`.
+double squared_error_of(const TrellisResult& result, const TrellisModel& model,
+                        const RansCode& code);
 
 // The same with levels at their means, where they may lie there.
 double displaced_error_of(const RansFit& fit);
@@ -49,9 +49,11 @@ double displaced_error_of(const RansFit& fit);
 // Searches on a tensor, which may be a sample of another.
 class RansFitter {
  public:
-  // `size` is that of the tensor to be coded.
+  // `size` is that of the tensor to be coded. Refers to this one's memory.
   RansFitter(const TensorView& tensor, std::size_t size, int threads)
       : tensor_(tensor), size_(size), threads_(threads), coded_(tensor.size) {}
+
+  std::size_t size() const { return tensor_.size; }
 
   // The coded level of each value.
   const std::uint8_t* coded() const { return coded_.data(); }

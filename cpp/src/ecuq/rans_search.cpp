@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
-#include "common/counter_rng.h"
 #include "common/exact_log2.h"
 #include "common/parallel.h"
+#include "common/source.h"
 #include "ecuq/payload_fields.h"
 #include "ecuq/rans_fit.h"
-#include "ecuq/rans_write.h"
-#include "ecuq/transform.h"
+#include "ecuq/rans_source.h"
 
 namespace docofl {
 namespace {
@@ -19,8 +19,13 @@ constexpr std::size_t kMinSize = 1024;
 constexpr std::size_t kMinSampleSize = 131072;
 constexpr std::size_t kMaxSampleSize = 262144;
 constexpr std::size_t kOriginSampleSize = 16384;
-constexpr std::uint64_t kSampleKey = 3;
-constexpr int kOriginRounds = 4;
+// Large tensors have tables from a part of this size.
+constexpr std::size_t kPartSize = std::size_t(1) << 22;
+// A pass over a tensor of this size takes so long that the step is tried on a part before.
+constexpr std::size_t kMinSettledSize = std::size_t(1) << 22;
+constexpr std::size_t kSettledSize = std::size_t(1) << 20;
+constexpr int kSettleRounds = 3;
+constexpr int kOriginRounds = 6;
 constexpr int kMinRounds = 5;
 constexpr int kMaxRounds = 14;
 constexpr int kMaxPasses = 10;
@@ -39,7 +44,6 @@ constexpr float kSkewRateWeight = 0.36f;
 // Of the step's logarithm, for a bit too much.
 constexpr double kGain = 1.5;
 constexpr double kMaxGain = 8;
-constexpr double kUsualEffect = 0.8;
 // Places of levels are exact in float32, and so are the differences of values of this range.
 constexpr double kMinStep = 0x1p-100;
 constexpr double kMaxStep = 0x1p100;
@@ -75,24 +79,27 @@ class StepSearch {
   double last_log_ = 0, last_bits_ = 0;
 };
 
-// Segments of a tensor, evenly spread; with `whole_segments`, of those that share a table.
-std::vector<float> take_sample(const TensorView& tensor, std::size_t size, bool whole_segments) {
-  const bool is_whole = tensor.size <= size;
-  std::vector<float> sample(is_whole ? tensor.size : size);
-  std::vector<float> scratch(kRansSegment);
-  const std::size_t parts = divide_up(sample.size(), kRansSegment);
-  const std::size_t width = tensor.size / parts;
-  for (std::size_t k = 0; k < parts; ++k) {
-    const std::size_t to = k * kRansSegment;
-    const std::size_t count = std::min(kRansSegment, sample.size() - to);
-    const std::uint64_t random = counter_random(kSampleKey, k) >> 32;
-    std::size_t from = is_whole ? to : k * width + ((random * (width - count + 1)) >> 32);
-    if (whole_segments) from = from / kRansSegment * kRansSegment;
-    const float* values = load_values(tensor, from, count, scratch.data());
-    std::copy(values, values + count, sample.begin() + static_cast<std::ptrdiff_t>(to));
+// The same where the model stays as it is: bits follow the step nearly as they did before.
+class StepFollower {
+ public:
+  explicit StepFollower(double aim) : aim_(aim) {}
+
+  // The change of the step's logarithm, after this step took `bits`.
+  double change(double bits) {
+    constexpr double kUsualEffect = 0.8;  // bits less for twice the step
+    const double effect = is_first_ ? kUsualEffect : (last_bits_ - bits) / last_change_;
+    is_first_ = false;
+    last_bits_ = bits;
+    const double change = (bits - aim_) / std::min(1.5, std::max(0.4, effect));
+    last_change_ = std::min(0.5, std::max(-0.5, change));
+    return last_change_;
   }
-  return sample;
-}
+
+ private:
+  double aim_;
+  bool is_first_ = true;
+  double last_bits_ = 0, last_change_ = 0;
+};
 
 float quantile(std::vector<float>* values, double fraction) {
   const std::size_t rank =
@@ -104,20 +111,15 @@ float quantile(std::vector<float>* values, double fraction) {
 
 class RansSearch {
  public:
-  // Of the transformed tensor, if it is not empty.
   RansSearch(const PlanRequest& request, const ValueRange& range, bool dependent,
-             const TransformedTensor& transformed)
-      : tensor_(request.tensor),
+             const RunTransform& transform)
+      : source_(request.tensor, transform, request.options.threads),
+        room_(request.room),
         options_(request.options),
-        transformed_(transformed),
         range_(range),
         dependent_(dependent),
-        has_budget_(options_.budget == Budget::kBytes) {
-    if (is_transformed()) {
-      tensor_ = {transformed_.coefficients.data(), tensor_.size, DType::kFloat32};
-    }
-    sample_ = take_sample(tensor_, sample_size(), is_transformed());
-  }
+        has_budget_(options_.budget == Budget::kBytes),
+        sample_(source_.sample(sample_size())) {}
 
   std::optional<RansPlan> run() {
     std::vector<float> sorted = sample_;
@@ -127,12 +129,12 @@ class RansSearch {
     if (has_budget_) step = (high - low) * exact_exp2(-options_.bits);
     if (!(step >= kMinStep && step <= kMaxStep)) return std::nullopt;
 
-    // 1. Where the grid lies. 2. The step, on the sample. 3. Everything, on all values.
+    // 1. Where the grid lies, and levels and step, on the sample.
     RansFit fit;
     fit.model.dependent = dependent_;
     fit.may_displace = dependent_ || options_.centroids;
-    fit.transformed = is_transformed();
-    fit.spike_bytes = transformed_.num_spikes * kRansOutlierBytes;
+    fit.transformed = source_.transform().is_used();
+    fit.spike_bytes = source_.transform().num_spikes * kRansOutlierBytes;
     const double spread = high - low;
     const bool is_symmetric = std::fabs(low + high - 2.0 * median) < 0.05 * spread;
     const float middle = std::fabs(median) < 0.02 * spread ? 0.0f : median;
@@ -144,8 +146,11 @@ class RansSearch {
     }
     if (dependent_) {
       if (!is_symmetric) choose_origin({0.0f, static_cast<float>(low), median}, step, &fit);
-      sample_fitter().start(step, &fit);
-      fit_sample(&fit);
+      RansFitter fitter = sample_fitter();
+      fitter.start(step, &fit);
+      fit_levels(kMaxRounds, &fitter, &fit);
+      RansFitter::adapt(&fit);
+      settle_step(sample_view(), &fit);
     } else if (has_budget_) {
       step = choose_anchor({{middle, 0.0f}, {middle, 0.5f}, {0.0f, 0.5f}}, step, &fit);
       solve_step(sample_fitter(), step, &fit);
@@ -153,32 +158,39 @@ class RansSearch {
       fit.anchor = 0;
       solve_step(sample_fitter(), step, &fit);
     }
-    // More than 128 levels would be worth it.
+    // 2. Whether it pays: more than 128 levels might be worth it.
     const double most = dependent_ ? kMaxOutliers : kMaxScalarOutliers;
     if (static_cast<double>(fit.num_outliers) > most * static_cast<double>(sample_.size())) {
       return std::nullopt;
+    }
+    // 3. The step on a larger part, then everything.
+    if (has_budget_ && source_.size() >= kMinSettledSize) {
+      const std::vector<float> part = source_.sample(kSettledSize);
+      settle_step({part.data(), part.size(), DType::kFloat32}, &fit);
     }
     return code_tensor(&fit);
   }
 
  private:
-  bool is_transformed() const { return !transformed_.coefficients.empty(); }
-
   std::size_t sample_size() const {
-    const std::size_t part = tensor_.size / 8 / kRansSegment * kRansSegment;
+    const std::size_t part = source_.size() / 8 / kRansSegment * kRansSegment;
     return std::min(kMaxSampleSize, std::max(kMinSampleSize, part));
   }
 
-  RansFitter sample_fitter() const {
-    const TensorView sample{sample_.data(), sample_.size(), DType::kFloat32};
-    return {sample, tensor_.size, options_.threads};
-  }
+  TensorView sample_view() const { return {sample_.data(), sample_.size(), DType::kFloat32}; }
+
+  RansFitter sample_fitter() const { return {sample_view(), source_.size(), options_.threads}; }
 
   // A part, to try origins on.
   RansFitter small_fitter() const {
     const TensorView part{sample_.data(), std::min(sample_.size(), kOriginSampleSize),
                           DType::kFloat32};
-    return {part, tensor_.size, options_.threads};
+    return {part, source_.size(), options_.threads};
+  }
+
+  // A base-2 logarithm, but for a constant.
+  static double log_ratio(double a, double b) {
+    return exact_log2(1 + static_cast<std::uint64_t>(std::min(0x1p40, a / b) * 0x1p20));
   }
 
   // A measure of squared error and bits. Six decibels a bit. Errors of values that are no longer
@@ -197,11 +209,9 @@ class RansSearch {
     for (const float origin : origins) {
       fit->anchor = origin;
       fitter.start(step, fit);
-      for (int round = 0; round < kOriginRounds; ++round) {
-        fitter.run(fit);
-        RansFitter::adapt(fit);
-      }
-      const double loss = loss_of(fit->squared_error, fit->bits);
+      fit_levels(kOriginRounds, &fitter, fit);
+      const double loss = loss_of(fit->result.squared_error, fit->bits) +
+                          log_ratio(static_cast<double>(fit->model.step), step);
       if (!least || loss < *least) {
         least = loss;
         best = origin;
@@ -227,8 +237,7 @@ class RansSearch {
       solve_step(fitter, best_step, fit);
       if (fit->bits > aim() + kFarBits) continue;
       const double found = static_cast<double>(fit->model.step);
-      const double loss = loss_of(displaced_error_of(*fit), fit->bits) +
-                          exact_log2(1 + static_cast<std::uint64_t>(found / step * 0x1p20));
+      const double loss = loss_of(displaced_error_of(*fit), fit->bits) + log_ratio(found, step);
       if (!least || loss < *least) {
         least = loss;
         best = anchor;
@@ -245,15 +254,17 @@ class RansSearch {
     set_step(static_cast<double>(fit->model.step) * factor, fit);
   }
 
-  void fit_sample(RansFit* fit) {
-    RansFitter fitter = sample_fitter();
+  // Rounds of quantizing and adapting, with steps that approach the budget. The last one stays as
+  // it is.
+  void fit_levels(int most_rounds, RansFitter* fitter, RansFit* fit) const {
     double gain = kGain, last = 0;
-    for (int round = 0; round < kMaxRounds; ++round) {
-      fitter.run(fit);
+    for (int round = 0;; ++round) {
+      fitter->run(fit);
       const double excess = has_budget_ ? fit->bits - aim() : 0;
-      if (round >= kMinRounds && std::fabs(excess) < kCloseBits) break;
+      const bool is_close = round >= kMinRounds && std::fabs(excess) < kCloseBits;
+      if (is_close || round + 1 == most_rounds) return;
       if (round < kGuesses && std::fabs(excess) > kFarBits) {
-        fitter.start(static_cast<double>(fit->model.step) * exact_exp2(excess), fit);
+        fitter->start(static_cast<double>(fit->model.step) * exact_exp2(excess), fit);
         continue;
       }
       RansFitter::adapt(fit);
@@ -263,7 +274,6 @@ class RansSearch {
       last = excess;
       change_step(exact_exp2(gain * excess), fit);
     }
-    RansFitter::adapt(fit);
   }
 
   // The same where levels are not dependent: bits follow the step.
@@ -277,126 +287,139 @@ class RansSearch {
     }
   }
 
+  // Goes to the next step, after the last one took so many bits.
+  using StepChange = std::function<void(double bits)>;
+
+  // For a model that was fitted to the sample, and now meets a part of the tensor, or all of it.
+  // Dependent levels keep their model; of others the sample says which are worth a place.
+  StepChange first_change(const TensorView& part, RansFit* fit) const {
+    if (!dependent_) {
+      return [this, fit, search = StepSearch(static_cast<double>(fit->model.step), aim())](
+                 double bits) mutable {
+        search.advance(bits);
+        sample_fitter().start(search.step(), fit);
+      };
+    }
+    choose_segments(part, fit);
+    return
+        [fit, choices = fit->tables.choices, follower = StepFollower(aim())](double bits) mutable {
+          fit->tables.choices = choices;
+          change_step(exact_exp2(follower.change(bits)), fit);
+        };
+  }
+
+  // Moves the step until a part of the tensor takes what is aimed at.
+  void settle_step(const TensorView& part, RansFit* fit) const {
+    if (!has_budget_) return;
+    RansFitter fitter(part, source_.size(), options_.threads);
+    const StepChange next = first_change(part, fit);
+    for (int round = 0; round < kSettleRounds; ++round) {
+      fitter.run(fit);
+      if (std::fabs(fit->bits - aim()) < kCloseBits) break;
+      next(fit->bits);
+    }
+  }
+
   double tolerance() const {
-    return std::max(options_.tolerance, 16 / static_cast<double>(tensor_.size));
+    return std::max(options_.tolerance, 16 / static_cast<double>(source_.size()));
   }
 
   // A little below the budget, in the middle of what is accepted.
   double aim() const { return options_.bits - 0.4 * tolerance(); }
 
+  // Bits a coordinate that the budget is charged for.
+  double charged_bits(const RansPlan& plan) const {
+    const std::size_t size = source_.size();
+    return 8.0 * static_cast<double>(charged_bytes(plan, size)) / static_cast<double>(size);
+  }
+
   std::optional<RansPlan> code_tensor(RansFit* fit) {
-    RansFitter fitter(tensor_, tensor_.size, options_.threads);
-    if (dependent_) choose_segments(fit);
-    StepSearch search(static_cast<double>(fit->model.step), aim());
-    std::optional<RansPlan> best;
-    double effect = kUsualEffect;  // bits less for twice the step
-    double last_bits = 0, last_change = 0;
-    const std::vector<std::uint8_t> choices = fit->tables.choices;
+    std::vector<float> values;
+    const TensorView part = fitted_part(&values);
+    RansFitter fitter(part, source_.size(), options_.threads);
+    const bool is_whole = part.size == source_.size();
+    const StepChange next = first_change(part, fit);
+    std::optional<RansFit> best;  // as it was before it was run
+    double best_bits = 0;
+    const auto code_best = [&] {
+      fitter.run(&*best);
+      return code_rans(source_, *best, fitter, room_, options_.threads);
+    };
+    double excess = 0;  // bits that the tensor takes more than its part
     for (int pass = 0; pass < kMaxPasses; ++pass) {
+      RansFit before = *fit;
       fitter.run(fit);
-      if (!can_hold(*fit)) return std::nullopt;
-      if (!has_budget_) return write(*fit, fitter);
-      if (fit->bits <= options_.bits) {
-        RansPlan plan = write(*fit, fitter);
-        const double charged =
-            8.0 *
-            static_cast<double>(plan.payload.size() - rans_free_bytes(code_of(*fit), tensor_.size));
-        const double bits = charged / static_cast<double>(tensor_.size);
-        if (bits <= options_.bits) {
-          if (!best || plan.payload.size() > best->payload.size()) best = std::move(plan);
-          if (bits >= options_.bits - tolerance() || pass >= kEnoughPasses) return best;
+      double bits = fit->bits + excess;
+      // To code a whole tensor takes much longer than to fit a part of it.
+      const bool is_close =
+          is_whole || bits >= options_.bits - tolerance() || pass >= kEnoughPasses;
+      if (!has_budget_ || (bits <= options_.bits && is_close)) {
+        RansPlan plan = code_rans(source_, *fit, fitter, room_, options_.threads);
+        if (!can_hold(plan)) return std::nullopt;
+        if (!has_budget_) return plan;
+        const double exact = charged_bits(plan);
+        if (exact <= options_.bits) {
+          const bool is_enough = exact >= options_.bits - tolerance() || pass >= kEnoughPasses;
+          if (!best || exact > best_bits) {
+            if (is_enough) return plan;
+            best = std::move(before);
+            best_bits = exact;
+          } else if (is_enough) {
+            return code_best();
+          }
         }
-        fit->bits = std::max(bits, fit->bits);
+        if (!is_whole) excess = exact - fit->bits;
+        bits = is_whole ? std::max(exact, bits) : exact;
       } else if (best && pass >= kEnoughPasses) {
-        return best;
+        return code_best();
       }
-      if (!dependent_) {
-        search.advance(fit->bits);
-        sample_fitter().start(search.step(), fit);
-        continue;
-      }
-      // The model stays as it is, and bits follow the step.
-      fit->tables.choices = choices;
-      if (pass > 0) effect = (last_bits - fit->bits) / last_change;
-      const double change = (fit->bits - aim()) / std::min(1.5, std::max(0.4, effect));
-      last_bits = fit->bits;
-      last_change = std::min(0.5, std::max(-0.5, change));
-      change_step(exact_exp2(last_change), fit);
+      next(bits);
     }
-    return best;
+    if (!best) return std::nullopt;
+    return code_best();
+  }
+
+  // What tables and steps are fitted to: the whole of what is coded, where its levels can be kept,
+  // or a sample that tells nearly as much.
+  TensorView fitted_part(std::vector<float>* values) {
+    if (!source_.is_large()) return source_.whole();
+    *values = source_.sample(kPartSize);
+    return {values->data(), values->size(), DType::kFloat32};
   }
 
   // Whether the tensor's dtype can hold all levels, which may lie beyond its values. Values of one
   // sign keep it where levels are not dependent.
-  bool can_hold(const RansFit& fit) const {
-    RansCode code = code_of(fit);
-    displace(fit.counts, 1, &code);
-    const float overflow = overflow_of(tensor_.dtype);
+  bool can_hold(const RansPlan& plan) const {
+    const RansCode& code = plan.code;
+    const float overflow = overflow_of(code.transformed ? DType::kFloat32 : source_.dtype());
     for (int quantizer = 0; quantizer < 2; ++quantizer) {
       for (unsigned j = 0; j < code.num_coded; ++j) {
         const float value = code.value(quantizer, j);
         if (!(std::fabs(value) < overflow)) return false;
-        if (dependent_ || fit.counts.counts[quantizer][j] == 0) continue;
+        if (dependent_ || plan.counts.counts[quantizer][j] == 0) continue;
         if ((range_.x_min >= 0 && value < 0) || (range_.x_max <= 0 && value > 0)) return false;
       }
     }
     return true;
   }
 
-  // The cheapest table of each segment, for some of its values and without a trellis.
-  void choose_segments(RansFit* fit) const {
-    constexpr std::size_t kStride = 16;
-    const TrellisModel& model = fit->model;
-    const std::size_t segments = divide_up(tensor_.size, kRansSegment);
-    fit->tables.choices.assign(segments, 0);
-    if (model.bits.size() == 1) return;
+  // A table for each segment of the part, before there are levels to choose it by.
+  void choose_segments(const TensorView& part, RansFit* fit) const {
+    const std::size_t segments = divide_up(part.size, kRansSegment);
+    fit->tables.choices.resize(segments);
     std::vector<std::vector<float>> scratch(num_workers(segments, options_.threads));
-    const float inverse_step = 1.0f / model.step;
     parallel_for(segments, options_.threads, [&](std::size_t segment, int worker) {
       scratch[worker].resize(kRansSegment);
       const std::size_t begin = segment * kRansSegment;
-      const std::size_t count = std::min(kRansSegment, tensor_.size - begin);
-      const float* values = load_values(tensor_, begin, count, scratch[worker].data());
-      float least = 0;
-      for (std::size_t t = 0; t < model.bits.size(); ++t) {
-        const auto& bits = model.bits[t];
-        const auto frequent = static_cast<std::size_t>(
-            std::min_element(bits.begin(), bits.begin() + model.num_coded) - bits.begin());
-        float cost = 0;
-        for (std::size_t i = 0; i < count; i += kStride) {
-          const float u = (values[i] - model.origin) * inverse_step;
-          if (!(u >= model.low() && u <= model.high())) continue;
-          const int index = static_cast<int>(std::floor((u < 0 ? u : u + 1) * 0.5f)) - model.base;
-          const auto near = static_cast<std::size_t>(
-              std::min(static_cast<int>(model.num_coded) - 1, std::max(0, index)));
-          const float near_error = u - model.places[0][near];
-          const float error = u - model.places[0][frequent];
-          cost += std::min(near_error * near_error + model.rate_weight * bits[near],
-                           error * error + model.rate_weight * bits[frequent]);
-        }
-        if (t == 0 || cost < least) {
-          least = cost;
-          fit->tables.choices[segment] = static_cast<std::uint8_t>(t);
-        }
-      }
+      const std::size_t count = std::min(kRansSegment, part.size - begin);
+      const float* values = load_values(part, begin, count, scratch[worker].data());
+      fit->tables.choices[segment] = likely_table(fit->model, values, count);
     });
   }
 
-  RansPlan write(const RansFit& fit, const RansFitter& fitter) const {
-    RansCode code = code_of(fit);
-    displace(fit.counts, 1, &code);
-    code.entropy = static_cast<float>(fit.code.symbol_bits / static_cast<double>(tensor_.size));
-    const RansSymbols symbols{tensor_.size, fitter.coded(), fit.code.choices.data(),
-                              fit.outliers.data(), transformed_.spikes.data()};
-    std::vector<std::uint8_t> payload = write_rans_payload(code, symbols, options_.threads);
-    const double step = static_cast<double>(code.step);
-    return {std::move(payload),
-            squared_error_of(fit, code) * step * step / static_cast<double>(tensor_.size)};
-  }
-
-  TensorView tensor_;
+  RansSource source_;
+  MutableByteView room_;
   EcuqOptions options_;
-  const TransformedTensor& transformed_;
   ValueRange range_;
   bool dependent_;
   bool has_budget_;
@@ -409,14 +432,13 @@ std::optional<RansPlan> search_rans(const PlanRequest& request, const ValueRange
                                     bool dependent) {
   if (request.tensor.size < kMinSize) return std::nullopt;
   // The bound on errors that a given step promises is one for values.
-  TransformedTensor transformed;
+  RunTransform transform;
   if (dependent && request.options.budget == Budget::kBytes) {
-    transformed = transform_tensor(request.tensor, request.options.bits, request.options.threads);
+    transform = choose_transform(request.tensor, request.options.bits, request.options.threads);
   }
-  std::optional<RansPlan> plan = RansSearch(request, range, dependent, transformed).run();
-  if (plan || transformed.coefficients.empty()) return plan;
-  transformed = {};
-  return RansSearch(request, range, dependent, transformed).run();
+  std::optional<RansPlan> plan = RansSearch(request, range, dependent, transform).run();
+  if (plan || !transform.is_used()) return plan;
+  return RansSearch(request, range, dependent, {}).run();
 }
 
 }  // namespace docofl

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "ecuq/rans_fit.h"
 #include "ecuq/rans_payload.h"
+#include "ecuq/rans_source.h"
 
 namespace docofl {
 
@@ -12,17 +14,32 @@ namespace docofl {
 std::size_t pack_pairs(const std::uint8_t* coded, std::size_t count, unsigned num_coded,
                        std::uint8_t* pairs);
 
-// What a tensor of `size` values has become.
-struct RansSymbols {
-  std::size_t size;
-  const std::uint8_t* coded;                 // levels, one a value
-  const std::uint8_t* choices;               // tables, one for every kRansSegment values
-  const std::vector<RansOutlier>* outliers;  // one list for every kRansBlock values
-  const std::vector<RansOutlier>* spikes;    // the same, of a tensor that was transformed
+// A payload but for its header, and what became of the values.
+struct RansPlan {
+  RansCode code;
+  std::vector<RansBlock> blocks;
+  std::size_t block_bytes = 0;        // of all blocks
+  std::uint8_t* in_room = nullptr;    // where they are, one after the other, ...
+  std::vector<std::uint8_t> outside;  // ... or here, where there was no room
+  TrellisCounts counts;               // of all values
+  double mean_squared_error = 0;
 };
 
-// The whole payload. Throws Error(kInvalidInput) for outliers that are not finite.
-std::vector<std::uint8_t> write_rans_payload(const RansCode& code, const RansSymbols& symbols,
-                                             int threads);
+std::size_t payload_size(const RansPlan& plan, std::size_t size);
+
+// Bytes of it that count against the budget.
+std::size_t charged_bytes(const RansPlan& plan, std::size_t size);
+
+// Copies blocks out of the room, which may be gone afterwards.
+void leave_room(RansPlan* plan);
+
+// Writes the payload. `out` may overlap the room.
+void write_rans_payload(const RansPlan& plan, std::size_t size, std::uint8_t* out);
+
+// Codes a source with what was fitted to it, or to a part of it, its blocks in the room if they
+// fit. A whole source's levels are the fitter's; others are found again. Throws
+// Error(kInvalidInput) for outliers that are not finite.
+RansPlan code_rans(const RansSource& source, const RansFit& fit, const RansFitter& fitter,
+                   MutableByteView room, int threads);
 
 }  // namespace docofl

@@ -153,35 +153,48 @@ class Neighbours {
 
 }  // namespace
 
-TransformedTensor transform_tensor(const TensorView& tensor, double bits, int threads) {
-  TransformedTensor result;
-  if (tensor.size < kMinSize) return result;
+RunTransform choose_transform(const TensorView& tensor, double bits, int threads) {
+  if (tensor.size < kMinSize) return {};
   const Neighbours neighbours(tensor, std::min(bits, 8.0));
-  if (neighbours.saved() < kMinSaved) return result;
+  if (neighbours.saved() < kMinSaved) return {};
+  RunTransform transform{neighbours.spike(), 0};
   const std::size_t blocks = num_rans_blocks(tensor.size);
-  result.coefficients.resize(tensor.size);
-  result.spikes.resize(blocks);
   std::vector<std::vector<float>> scratch(num_workers(blocks, threads));
+  std::vector<std::size_t> counts(blocks);
   parallel_for(blocks, threads, [&](std::size_t block, int worker) {
-    const std::size_t begin = block * kRansBlock;
-    const std::size_t length = rans_block_length(tensor.size, block);
-    const std::size_t runs = length / kTransformRun;
     scratch[worker].resize(kRansBlock);
-    const float* const x = load_values(tensor, begin, length, scratch[worker].data());
-    float* const out = result.coefficients.data() + begin;
-    for (std::size_t run = 0; run < runs; ++run) {
-      const auto coefficients = transform_run(x + kTransformRun * run, neighbours.spike());
-      for (std::size_t k = 0; k < kTransformRun; ++k) out[k * runs + run] = coefficients[k];
-    }
-    for (std::size_t i = 0; i < length; ++i) {
-      const bool is_spike = std::fabs(x[i]) > neighbours.spike();
-      if (is_spike) result.spikes[block].push_back({static_cast<std::uint32_t>(i), x[i]});
-      if (i >= kTransformRun * runs) out[i] = is_spike ? 0 : x[i];
-    }
+    const std::size_t length = rans_block_length(tensor.size, block);
+    const float* const x = load_values(tensor, block * kRansBlock, length, scratch[worker].data());
+    std::uint32_t count = 0;
+    for (std::size_t i = 0; i < length; ++i) count += std::fabs(x[i]) > transform.spike;
+    counts[block] = count;
   });
-  for (const auto& list : result.spikes) result.num_spikes += list.size();
+  for (const std::size_t count : counts) transform.num_spikes += count;
   const double most = 2 * kMostSpikes * static_cast<double>(tensor.size);
-  return static_cast<double>(result.num_spikes) <= most ? result : TransformedTensor{};
+  return static_cast<double>(transform.num_spikes) <= most ? transform : RunTransform{};
+}
+
+void transform_block(const RunTransform& transform, const float* values, std::size_t length,
+                     float* coefficients, std::vector<RansOutlier>* spikes) {
+  // Bands lie a power of two apart, where a cache has few places: a line of each at a time.
+  constexpr std::size_t kTile = 16;
+  const std::size_t runs = length / kTransformRun;
+  for (std::size_t begin = 0; begin < runs; begin += kTile) {
+    const std::size_t count = std::min(kTile, runs - begin);
+    std::array<float, kTransformRun> tile[kTile];
+    for (std::size_t run = 0; run < count; ++run) {
+      tile[run] = transform_run(values + kTransformRun * (begin + run), transform.spike);
+    }
+    for (std::size_t k = 0; k < kTransformRun; ++k) {
+      float* const band = coefficients + k * runs + begin;
+      for (std::size_t run = 0; run < count; ++run) band[run] = tile[run][k];
+    }
+  }
+  for (std::size_t i = 0; i < length; ++i) {
+    const bool is_spike = std::fabs(values[i]) > transform.spike;
+    if (is_spike) spikes->push_back({static_cast<std::uint32_t>(i), values[i]});
+    if (i >= kTransformRun * runs) coefficients[i] = is_spike ? 0 : values[i];
+  }
 }
 
 }  // namespace docofl

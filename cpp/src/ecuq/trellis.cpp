@@ -13,16 +13,13 @@ constexpr std::size_t kPiece = 512;  // values whose costs are known at a time: 
 constexpr float kUnreachable = 1e30f;
 constexpr float kMaxBeyond = 4.0f;  // steps that a value may lie beyond the outermost level
 
-// Where state t is reached from, by its decision, and which of four candidates leads there.
-struct Step {
-  std::uint8_t from;
-  std::uint8_t candidate;
+// Which of four candidates leads to state t, by its decision: from t / 2, or from t / 2 + 4.
+constexpr std::uint8_t kCandidates[kTrellisStates][2] = {
+    {0, 1}, {1, 0}, {2, 3}, {3, 2}, {1, 0}, {0, 1}, {3, 2}, {2, 3},
 };
 
-constexpr Step kSteps[kTrellisStates][2] = {
-    {{0, 0}, {4, 1}}, {{0, 1}, {4, 0}}, {{1, 2}, {5, 3}}, {{1, 3}, {5, 2}},
-    {{2, 1}, {6, 0}}, {{2, 0}, {6, 1}}, {{3, 3}, {7, 2}}, {{3, 2}, {7, 3}},
-};
+// Counts that values take turns at: neighbours of one level need not wait for each other.
+constexpr std::size_t kTurns = 4;
 
 // The model as the kernels need it, with the costs of one table.
 struct KernelGrid {
@@ -107,28 +104,78 @@ void run_trellis(const TrellisModel& model, const TensorView& tensor, std::size_
       static_cast<unsigned>(std::min_element(metrics, metrics + kTrellisStates) - metrics);
   const float inverse_step = 1.0f / model.step;
   const float low = model.low(), high = model.high();
-  TrellisCounts& counts = result->counts;
-  double squared_error = 0;
+  std::array<TrellisCounts, kTurns> counts;
+  double squared_errors[kTurns] = {};
   const std::size_t first_outlier = result->outliers.size();
   for (std::size_t i = count; i-- > 0;) {
-    const Step step = kSteps[state][scratch->decisions[i] >> state & 1];
-    state = step.from;
-    const unsigned quantizer = step.candidate / 2;
-    const std::uint8_t level = scratch->candidates[4 * i + step.candidate];
+    const unsigned decision = scratch->decisions[i] >> state & 1;
+    const unsigned candidate = kCandidates[state][decision];
+    state = state / 2 + 4 * decision;
+    const unsigned quantizer = candidate / 2;
+    const std::uint8_t level = scratch->candidates[4 * i + candidate];
     coded[i] = level;
     const float u = (x[i] - model.origin) * inverse_step;
     const float error = u - model.places[quantizer][level];
     if (u >= low && u <= high && std::fabs(error) <= kMaxTrellisError) {
-      ++counts.counts[quantizer][level];
-      counts.sums[quantizer][level] += static_cast<double>(u);
-      squared_error += static_cast<double>(error) * static_cast<double>(error);
+      const std::size_t turn = i % kTurns;
+      ++counts[turn].counts[quantizer][level];
+      counts[turn].sums[quantizer][level] += static_cast<double>(u);
+      squared_errors[turn] += static_cast<double>(error) * static_cast<double>(error);
     } else {
       result->outliers.push_back({static_cast<std::uint32_t>(begin + i - block_begin), x[i]});
     }
   }
   std::reverse(result->outliers.begin() + static_cast<std::ptrdiff_t>(first_outlier),
                result->outliers.end());
-  result->squared_error += squared_error;
+  for (const TrellisCounts& part : counts) result->counts.add(part, model.num_coded);
+  for (const double part : squared_errors) result->squared_error += part;
+}
+
+void TrellisCounts::add(const TrellisCounts& other, unsigned num_coded) {
+  for (int quantizer = 0; quantizer < 2; ++quantizer) {
+    for (unsigned j = 0; j < num_coded; ++j) {
+      counts[quantizer][j] += other.counts[quantizer][j];
+      sums[quantizer][j] += other.sums[quantizer][j];
+    }
+  }
+}
+
+std::uint8_t likely_table(const TrellisModel& model, const float* values, std::size_t count) {
+  if (model.bits.size() == 1) return 0;
+  // 1. Some of the values, and their nearest levels of the first quantizer.
+  constexpr std::size_t kStride = 16;
+  struct Value {
+    float place, squared_error;
+    std::size_t near;
+  };
+  std::array<Value, kRansSegment / kStride> some;
+  std::size_t num_values = 0;
+  const float inverse_step = 1.0f / model.step, low = model.low(), high = model.high();
+  for (std::size_t i = 0; i < count; i += kStride) {
+    const float u = (values[i] - model.origin) * inverse_step;
+    if (!(u >= low && u <= high)) continue;
+    const int index = static_cast<int>(std::floor((u < 0 ? u : u + 1) * 0.5f)) - model.base;
+    const auto near = static_cast<std::size_t>(
+        std::min(static_cast<int>(model.num_coded) - 1, std::max(0, index)));
+    const float error = u - model.places[0][near];
+    some[num_values++] = {u, error * error, near};
+  }
+  // 2. What they cost with each table, at these levels or at the most frequent one.
+  std::size_t best = 0;
+  float least = 0;
+  for (std::size_t t = 0; t < model.bits.size(); ++t) {
+    const auto& bits = model.bits[t];
+    const auto frequent = static_cast<std::size_t>(
+        std::min_element(bits.begin(), bits.begin() + model.num_coded) - bits.begin());
+    float cost = 0;
+    for (std::size_t i = 0; i < num_values; ++i) {
+      const float error = some[i].place - model.places[0][frequent];
+      cost += std::min(some[i].squared_error + model.rate_weight * bits[some[i].near],
+                       error * error + model.rate_weight * bits[frequent]);
+    }
+    if (t == 0 || cost < least) best = t, least = cost;
+  }
+  return static_cast<std::uint8_t>(best);
 }
 
 }  // namespace docofl

@@ -36,8 +36,10 @@ constexpr float kMaxTrellisError = 6.0f;
 // How often each coded level was chosen for each quantizer, and the sum of the values, in steps
 // from the origin.
 struct TrellisCounts {
-  std::array<std::uint32_t, kMaxDependentLevels> counts[2] = {};
+  std::array<std::uint64_t, kMaxDependentLevels> counts[2] = {};
   std::array<double, kMaxDependentLevels> sums[2] = {};
+
+  void add(const TrellisCounts& other, unsigned num_coded);
 };
 
 // Scratch of one thread.
@@ -60,5 +62,9 @@ struct TrellisResult {
 void run_trellis(const TrellisModel& model, const TensorView& tensor, std::size_t begin,
                  std::size_t count, const std::uint8_t* choices, std::size_t block_begin,
                  TrellisScratch* scratch, std::uint8_t* coded, TrellisResult* result);
+
+// The table that is likely to be the cheapest for a segment, by some of its `count` values and
+// without a trellis.
+std::uint8_t likely_table(const TrellisModel& model, const float* values, std::size_t count);
 
 }  // namespace docofl

@@ -45,10 +45,7 @@ void encode_again(const PayloadPlan& plan, const TensorView& tensor, int threads
 
 void write_payload(const PayloadPlan& plan, const TensorView& tensor, int threads,
                    std::uint8_t* out) {
-  if (!plan.finished.empty()) {
-    std::memcpy(out, plan.finished.data(), plan.finished.size());
-    return;
-  }
+  if (plan.rans) return write_rans_payload(*plan.rans, tensor.size, out);
   const std::size_t header_bytes = payload_header_size(plan.levels, plan.code, tensor.size);
   std::uint8_t* const start = out + header_bytes;
   // Before anything else is written: the header may reach into misplaced blocks.
