@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "ecuq/rans_fit.h"
@@ -17,6 +18,7 @@ namespace {
 using test::Bytes;
 
 constexpr std::size_t kPart = 3 * kRansSegment;
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 struct Case {
   bool dependent;
@@ -66,7 +68,7 @@ DOCOFL_TEST(symbols_that_the_part_had_not_become_outliers) {
     RansSource source({values.data(), size, DType::kFloat32}, {}, 1);
     RansFitter fitter({values.data(), kPart, DType::kFloat32}, size, 1);
     const RansFit fit = fitted(c, &fitter);
-    const RansPlan plan = code_rans(source, fit, fitter, {}, 1);
+    const RansPlan plan = code_rans(source, fit, fitter, {{}, kNoLimit}, 1);
     const Bytes frame = frame_of(plan, size);
     const std::vector<float> restored = test::decode(frame, DType::kFloat32, 1).values();
 
@@ -133,21 +135,25 @@ DOCOFL_TEST(bytes_do_not_depend_on_room_or_threads) {
     for (const std::size_t fitted_size : {size, kPart}) {
       RansFitter fitter({values.data(), fitted_size, DType::kFloat32}, size, 1);
       const RansFit fit = fitted(c, &fitter);
-      const RansPlan without = code_rans(source, fit, fitter, {}, 1);
+      const RansPlan without = code_rans(source, fit, fitter, {{}, kNoLimit}, 1);
       DOCOFL_CHECK(without.in_room == nullptr);
       const Bytes expected = frame_of(without, size);
+      const std::size_t charged = charged_bytes(without, size);
+      DOCOFL_CHECK(code_rans(source, fit, fitter, {{}, charged}, 1).outside == without.outside);
+      DOCOFL_CHECK(code_rans(source, fit, fitter, {{}, charged - 1}, 1).outside.empty());
       const std::size_t least = payload_size(without, size);
       for (const std::size_t room_size : {least / 2, least, least + 4096}) {
         const test::Note note("step ", c.step, ", fitted ", fitted_size, ", room ", room_size);
         test::ExactArray<std::uint8_t> room(room_size);
-        RansPlan plan = code_rans(source, fit, fitter, {room.data(), room_size}, 3);
+        RansPlan plan = code_rans(source, fit, fitter, {{room.data(), room_size}, kNoLimit}, 3);
         DOCOFL_CHECK(frame_of(plan, size) == expected);
         if (room_size != least) DOCOFL_CHECK_EQUAL(plan.in_room != nullptr, room_size > least);
         // In place, as the encoder does it.
         if (plan.in_room != nullptr) {
           leave_room(&plan);
           DOCOFL_CHECK(frame_of(plan, size) == expected);
-          const RansPlan again = code_rans(source, fit, fitter, {room.data(), room_size}, 1);
+          const RansPlan again =
+              code_rans(source, fit, fitter, {{room.data(), room_size}, kNoLimit}, 1);
           write_rans_payload(again, size, room.data());
           DOCOFL_CHECK_SAME(room.data(), expected.data() + (expected.size() - 4 - least), least);
         }

@@ -208,3 +208,30 @@ def test_options_that_do_not_go_together() -> None:
         ecuq.encode(x, bits=2, budget="entropy", quality="best")
     with pytest.raises(InvalidInputError, match="quality"):
         ecuq.encode(x, bits=2, quality="worst")  # type: ignore[arg-type]
+
+
+def test_more_bits_are_less_error_where_steps_shrink_far() -> None:
+    """A transformed wave has few large coefficients: levels that a coarse step wanted are few."""
+    rng = np.random.default_rng(0)
+    size = 1 << 18
+    x = (3 * np.sin(np.arange(size) / 37) + 0.2 * rng.standard_normal(size)).astype(np.float32)
+    errors = []
+    for bits in (0.5, 0.7, 0.9, 1.0, 1.2, 1.5):
+        blob = ecuq.encode(x, bits=bits, quality="best")
+        assert inspect(blob).transformed
+        errors.append(squared_error(x, blob))
+    assert errors == sorted(errors, reverse=True)
+
+
+def test_a_sample_that_misses_what_a_step_wants() -> None:
+    """Segments alternate so that those of the sample have other values than the rest."""
+    size, segment = 1 << 22, 4096
+    place = np.arange(segment)
+    sampled = np.where(place % 2 == 0, 1, -1) * np.where(place % 4 < 2, 1.01, 0.99)
+    others = np.where(place % 2 == 0, 2.0, 0.0)
+    in_sample = np.arange(size // segment) % 16 == 8
+    x = np.where(in_sample[:, None], sampled, others).astype(np.float32).ravel()
+    x[:segment] += np.random.default_rng(7).normal(0, 0.001, segment).astype(np.float32)
+    most = 1.5 * len(ecuq.encode(x, step=0.05))
+    assert len(ecuq.encode(x, step=0.05, quality="best")) <= most
+    assert len(ecuq.encode(x, step=0.05, coder="rans")) <= most

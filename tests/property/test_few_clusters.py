@@ -70,3 +70,21 @@ def test_few_values_of_a_coarse_step_share_its_levels() -> None:
     blob = ecuq.encode(x, step=0.5)
     assert not inspect(blob).explicit_levels
     assert 8 * len(blob) / x.size <= 1.7
+
+
+@pytest.mark.parametrize("bits", [3, 4, 6, 8])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_rans_makes_use_of_its_budget(seed: int, bits: float) -> None:
+    """With a finer step one of two clusters has no place among 128 levels."""
+    rng = np.random.default_rng(seed)
+    size = 20_001
+    x = np.where(rng.random(size) < 0.3, -3, 7) + 0.01 * rng.standard_normal(size)
+    x = x.astype(np.float32)
+    huffman, rans = (
+        np.mean((np.asarray(ecuq.decode(blob)) - x) ** 2)
+        for blob in (
+            ecuq.encode(x, bits=bits),
+            ecuq.encode(x, bits=bits, coder="rans"),
+        )
+    )
+    assert rans <= 1.1 * huffman

@@ -177,7 +177,7 @@ class BytesSearch {
 
   // Whether somebody wants to know the error of the plan.
   bool compares_error() const {
-    return options_.quality == Quality::kBest || options_.coder == Coder::kEither ||
+    return options_.quality == Quality::kBest || options_.coder != Coder::kHuffman ||
            options_.bits < 1;
   }
 

@@ -24,14 +24,73 @@ std::size_t sample_size(std::size_t tensor_size) {
   return std::min(kMost, std::max(kLeast, tensor_size / 8));
 }
 
-// With rANS where the request wants it, or may have it, and there is room.
-std::optional<PayloadPlan> plan_rans(const PlanRequest& request, const ValueRange& range) {
-  const bool dependent = request.options.quality == Quality::kBest;
-  if (!dependent && request.options.coder == Coder::kHuffman) return std::nullopt;
+PayloadPlan plan_of(RansPlan rans) {
   PayloadPlan plan;
-  plan.rans = search_rans(request, range, dependent);
-  if (!plan.rans) return std::nullopt;
-  plan.mean_squared_error = plan.rans->mean_squared_error;
+  plan.mean_squared_error = rans.mean_squared_error;
+  plan.rans = std::move(rans);
+  return plan;
+}
+
+bool may_have_rans(const EcuqOptions& options) {
+  return options.quality == Quality::kBest || options.coder != Coder::kHuffman;
+}
+
+// Whether both coders have a try.
+bool compares_coders(const EcuqOptions& options) {
+  return options.quality == Quality::kFast && options.coder == Coder::kEither;
+}
+
+std::optional<RansPlan> plan_rans(const PlanRequest& request, const ValueRange& range) {
+  if (!may_have_rans(request.options)) return std::nullopt;
+  return search_rans(request, range, request.options.quality == Quality::kBest);
+}
+
+// In both of these the coder that comes last has the room.
+
+// Without a budget: rANS where it is wanted and pays, the smaller payload where either will do.
+PayloadPlan plan_given_step(const PlanRequest& request, const Sample& sample,
+                            const ValueRange& range) {
+  const std::size_t size = request.tensor.size;
+  if (!compares_coders(request.options)) {
+    std::optional<RansPlan> rans = plan_rans(request, range);
+    return rans ? plan_of(*std::move(rans)) : plan_step(request, sample, range);
+  }
+  PayloadPlan plan = plan_step(request, sample, range);
+  std::optional<RansPlan> rans = plan_rans(request, range);
+  if (rans && payload_size(*rans, size) < payload_size(plan, size)) {
+    return plan_of(*std::move(rans));
+  }
+  plan.blocks.bytes = nullptr;
+  return plan;
+}
+
+// As fine as fits the budget.
+PayloadPlan plan_finest(const PlanRequest& request, const Sample& sample, const ValueRange& range) {
+  const EcuqOptions& options = request.options;
+  if (!may_have_rans(options)) return search_bytes(request, sample, range);
+  if (options.quality == Quality::kFast && options.coder == Coder::kRans) {
+    std::optional<RansPlan> rans = plan_rans(request, range);
+    if (!rans) return search_bytes(request, sample, range);
+    // Clusters far apart may leave it with a small part of the budget, and others with more.
+    constexpr double kLeftBits = 0.25;
+    const double size = static_cast<double>(request.tensor.size);
+    const double used = 8.0 * static_cast<double>(charged_bytes(*rans, request.tensor.size)) / size;
+    if (used >= options.bits - std::max(options.tolerance, kLeftBits)) {
+      return plan_of(*std::move(rans));
+    }
+    leave_room(&*rans);
+    PayloadPlan plan = search_bytes(request, sample, range);
+    if (rans->mean_squared_error > plan.mean_squared_error) return plan;
+    return plan_of(*std::move(rans));
+  }
+  // 128 levels may be too few for many bits, and a model of levels may miss what they share with
+  // their neighbours: then a plain grid is better.
+  PayloadPlan plan = search_bytes(request, sample, range);
+  std::optional<RansPlan> rans = plan_rans(request, range);
+  if (rans && rans->mean_squared_error <= plan.mean_squared_error) {
+    return plan_of(*std::move(rans));
+  }
+  plan.blocks.bytes = nullptr;
   return plan;
 }
 
@@ -54,8 +113,7 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   const EcuqOptions& options = request.options;
   const int threads = options.threads;
   const bool is_given = options.budget == Budget::kNone;
-  const bool may_have_rans = options.quality == Quality::kBest || options.coder != Coder::kHuffman;
-  if (is_given && !may_have_rans) {
+  if (is_given && !may_have_rans(options)) {
     if (std::optional<PayloadPlan> plan = plan_step_in_one_pass(request)) return *std::move(plan);
   }
 
@@ -72,22 +130,8 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   }
   sample.finish();
 
-  // 2. No budget: where both coders may be had, the smaller payload. The coder that comes last has
-  // the room.
-  if (is_given) {
-    const bool compares = options.quality == Quality::kFast && options.coder == Coder::kEither;
-    if (!compares) {
-      std::optional<PayloadPlan> rans = plan_rans(request, range);
-      return rans ? *std::move(rans) : plan_step(request, sample, range);
-    }
-    PayloadPlan plan = plan_step(request, sample, range);
-    std::optional<PayloadPlan> rans = plan_rans(request, range);
-    if (rans && payload_size(*rans, tensor.size) < payload_size(plan, tensor.size)) {
-      return *std::move(rans);
-    }
-    plan.blocks.bytes = nullptr;
-    return plan;
-  }
+  // 2. No budget.
+  if (is_given) return plan_given_step(request, sample, range);
 
   // 3. The paper's rule. Levels without end mean that the different values themselves fit the
   // budget, unless some are closer than any grid tells apart.
@@ -117,19 +161,7 @@ PayloadPlan plan_payload(const PlanRequest& request) {
     const double charged_bits = 8.0 * static_cast<double>(charged_bytes(plan, tensor.size));
     if (charged_bits <= options.bits * static_cast<double>(tensor.size)) return plan;
   }
-  const bool wants_rans = options.quality == Quality::kFast && options.coder == Coder::kRans;
-  if (!may_have_rans) return search_bytes(request, sample, range);
-  if (wants_rans) {
-    std::optional<PayloadPlan> rans = plan_rans(request, range);
-    return rans ? *std::move(rans) : search_bytes(request, sample, range);
-  }
-  // 128 levels may be too few for many bits, and a model of levels may miss what they share with
-  // their neighbours: then a plain grid is better.
-  PayloadPlan plan = search_bytes(request, sample, range);
-  std::optional<PayloadPlan> rans = plan_rans(request, range);
-  if (rans && rans->mean_squared_error <= plan.mean_squared_error) return *std::move(rans);
-  plan.blocks.bytes = nullptr;
-  return plan;
+  return plan_finest(request, sample, range);
 }
 
 }  // namespace docofl

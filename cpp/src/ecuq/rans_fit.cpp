@@ -60,7 +60,7 @@ void set_places(const RansCode& code, TrellisModel* model) {
 }  // namespace
 
 void set_step(double step, RansFit* fit) {
-  fit->model.step = static_cast<float>(step);
+  fit->model.step = static_cast<float>(std::min(kMaxRansStep, std::max(kMinRansStep, step)));
   fit->model.origin = fit->anchor + fit->shift * fit->model.step;
 }
 

@@ -30,7 +30,11 @@ struct RansFit {
   double bits = 0;  // a coordinate, all that the budget is charged for
 };
 
-// Changes the step, and with it what levels stand for.
+// Places of levels are exact in float32, and so are the differences of values of this range.
+constexpr double kMinRansStep = 0x1p-100;
+constexpr double kMaxRansStep = 0x1p100;
+
+// Changes the step, within these bounds, and with it what levels stand for.
 void set_step(double step, RansFit* fit);
 
 // The code, without displacements.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "common/exact_log2.h"
@@ -44,9 +45,6 @@ constexpr float kSkewRateWeight = 0.36f;
 // Of the step's logarithm, for a bit too much.
 constexpr double kGain = 1.5;
 constexpr double kMaxGain = 8;
-// Places of levels are exact in float32, and so are the differences of values of this range.
-constexpr double kMinStep = 0x1p-100;
-constexpr double kMaxStep = 0x1p100;
 
 // Looks for the step of so many bits, by secants that stay between what is too fine and what is too
 // coarse.
@@ -114,7 +112,7 @@ class RansSearch {
   RansSearch(const PlanRequest& request, const ValueRange& range, bool dependent,
              const RunTransform& transform)
       : source_(request.tensor, transform, request.options.threads),
-        room_(request.room),
+        room_{request.room, most_charged(request)},
         options_(request.options),
         range_(range),
         dependent_(dependent),
@@ -127,7 +125,7 @@ class RansSearch {
     const float median = quantile(&sorted, 0.5);
     double step = options_.step;
     if (has_budget_) step = (high - low) * exact_exp2(-options_.bits);
-    if (!(step >= kMinStep && step <= kMaxStep)) return std::nullopt;
+    if (!(step >= kMinRansStep && step <= kMaxRansStep)) return std::nullopt;
 
     // 1. Where the grid lies, and levels and step, on the sample.
     RansFit fit;
@@ -159,10 +157,7 @@ class RansSearch {
       solve_step(sample_fitter(), step, &fit);
     }
     // 2. Whether it pays: more than 128 levels might be worth it.
-    const double most = dependent_ ? kMaxOutliers : kMaxScalarOutliers;
-    if (static_cast<double>(fit.num_outliers) > most * static_cast<double>(sample_.size())) {
-      return std::nullopt;
-    }
+    if (lists_many(fit.num_outliers, sample_.size())) return std::nullopt;
     // 3. The step on a larger part, then everything.
     if (has_budget_ && source_.size() >= kMinSettledSize) {
       const std::vector<float> part = source_.sample(kSettledSize);
@@ -172,6 +167,13 @@ class RansSearch {
   }
 
  private:
+  static std::size_t most_charged(const PlanRequest& request) {
+    if (request.options.budget != Budget::kBytes) return std::numeric_limits<std::size_t>::max();
+    return static_cast<std::size_t>(request.options.bits *
+                                    static_cast<double>(request.tensor.size) / 8) +
+           1;
+  }
+
   std::size_t sample_size() const {
     const std::size_t part = source_.size() / 8 / kRansSegment * kRansSegment;
     return std::min(kMaxSampleSize, std::max(kMinSampleSize, part));
@@ -263,8 +265,15 @@ class RansSearch {
       const double excess = has_budget_ ? fit->bits - aim() : 0;
       const bool is_close = round >= kMinRounds && std::fabs(excess) < kCloseBits;
       if (is_close || round + 1 == most_rounds) return;
+      const double step = static_cast<double>(fit->model.step);
       if (round < kGuesses && std::fabs(excess) > kFarBits) {
-        fitter->start(static_cast<double>(fit->model.step) * exact_exp2(excess), fit);
+        fitter->start(step * exact_exp2(excess), fit);
+        continue;
+      }
+      // The step has become too small for the levels that were worth a place, and there is more.
+      const bool is_narrow = fit->model.num_coded <= kMaxDependentLevels / 2;
+      if (has_budget_ && is_narrow && lists_many(fit->num_outliers, fitter->size())) {
+        fitter->start(step, fit);
         continue;
       }
       RansFitter::adapt(fit);
@@ -327,6 +336,11 @@ class RansSearch {
   // A little below the budget, in the middle of what is accepted.
   double aim() const { return options_.bits - 0.4 * tolerance(); }
 
+  bool lists_many(std::uint64_t num_outliers, std::size_t size) const {
+    const double most = dependent_ ? kMaxOutliers : kMaxScalarOutliers;
+    return static_cast<double>(num_outliers) > most * static_cast<double>(size);
+  }
+
   // Bits a coordinate that the budget is charged for.
   double charged_bits(const RansPlan& plan) const {
     const std::size_t size = source_.size();
@@ -343,8 +357,17 @@ class RansSearch {
     double best_bits = 0;
     const auto code_best = [&] {
       fitter.run(&*best);
-      return code_rans(source_, *best, fitter, room_, options_.threads);
+      RansPlan plan = code_rans(source_, *best, fitter, room_, options_.threads);
+      if (charged_bits(plan) > options_.bits) tensor_changed();
+      return plan;
     };
+    if (!has_budget_) {
+      fitter.run(fit);
+      RansPlan plan = code_rans(source_, *fit, fitter, room_, options_.threads);
+      // Unlike the sample, the tensor may want more levels.
+      if (!can_hold(plan) || lists_many(plan.num_outliers, source_.size())) return std::nullopt;
+      return plan;
+    }
     double excess = 0;  // bits that the tensor takes more than its part
     for (int pass = 0; pass < kMaxPasses; ++pass) {
       RansFit before = *fit;
@@ -353,10 +376,9 @@ class RansSearch {
       // To code a whole tensor takes much longer than to fit a part of it.
       const bool is_close =
           is_whole || bits >= options_.bits - tolerance() || pass >= kEnoughPasses;
-      if (!has_budget_ || (bits <= options_.bits && is_close)) {
+      if (bits <= options_.bits && is_close) {
         RansPlan plan = code_rans(source_, *fit, fitter, room_, options_.threads);
         if (!can_hold(plan)) return std::nullopt;
-        if (!has_budget_) return plan;
         const double exact = charged_bits(plan);
         if (exact <= options_.bits) {
           const bool is_enough = exact >= options_.bits - tolerance() || pass >= kEnoughPasses;
@@ -418,7 +440,7 @@ class RansSearch {
   }
 
   RansSource source_;
-  MutableByteView room_;
+  RansRoom room_;
   EcuqOptions options_;
   ValueRange range_;
   bool dependent_;

@@ -22,10 +22,6 @@ std::size_t pack_pairs(const std::uint8_t* coded, std::size_t count, unsigned nu
 
 namespace {
 
-[[noreturn]] void tensor_changed() {
-  throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
-}
-
 std::uint8_t* write_outliers(const std::vector<RansOutlier>& outliers, std::uint8_t* out) {
   for (const RansOutlier& outlier : outliers) {
     if (!std::isfinite(outlier.value)) tensor_changed();
@@ -76,6 +72,10 @@ class RansBlockEncoder {
 
 }  // namespace
 
+void tensor_changed() {
+  throw Error(ErrorKind::kInvalidInput, "tensor: changed while it was being encoded");
+}
+
 std::size_t payload_size(const RansPlan& plan, std::size_t size) {
   return rans_header_size(plan.code, size) + plan.block_bytes;
 }
@@ -98,7 +98,7 @@ void write_rans_payload(const RansPlan& plan, std::size_t size, std::uint8_t* ou
 }
 
 RansPlan code_rans(const RansSource& source, const RansFit& fit, const RansFitter& fitter,
-                   MutableByteView room, int threads) {
+                   const RansRoom& room, int threads) {
   const std::size_t count = num_rans_blocks(source.size());
   std::optional<RansQuantizer> quantizer;
   if (fitter.size() < source.size()) quantizer.emplace(fit, source.size());
@@ -131,20 +131,26 @@ RansPlan code_rans(const RansSource& source, const RansFit& fit, const RansFitte
                   fit.code.choices.data() + b * (kRansBlock / kRansSegment), &fit.outliers[b]};
       }
       writer.put(b, encoder.encode(levels, *block.spikes, length, &plan.blocks[b], &mine.encoder));
-      if (quantizer) results[b].trellis.outliers = {};
+      if (quantizer) std::vector<RansOutlier>().swap(results[b].trellis.outliers);
     });
     plan.block_bytes = 0;
-    for (const RansBlock& block : plan.blocks) plan.block_bytes += block.bytes();
+    plan.num_outliers = 0;
+    for (const RansBlock& block : plan.blocks) {
+      plan.block_bytes += block.bytes();
+      plan.num_outliers += block.num_outliers;
+    }
+    plan.code.has_outliers = plan.num_outliers > 0;
     return writer.is_complete();
   };
   // As far from the start of the room as a header can reach.
   RansCode longest = plan.code;
   longest.has_outliers = longest.displaced = true;
   const std::size_t start = rans_header_size(longest, source.size());
-  if (room.size > start && write_blocks({room.data + start, room.size - start})) {
-    plan.in_room = room.data + start;
-  } else {
-    if (room.size <= start) write_blocks({});
+  MutableByteView place{};
+  if (room.room.size > start) place = {room.room.data + start, room.room.size - start};
+  if (write_blocks(place)) {
+    plan.in_room = place.data;
+  } else if (charged_bytes(plan, source.size()) <= room.most_charged) {
     plan.outside.resize(plan.block_bytes);
     if (!write_blocks({plan.outside.data(), plan.outside.size()})) tensor_changed();
   }
@@ -161,8 +167,6 @@ RansPlan code_rans(const RansSource& source, const RansFit& fit, const RansFitte
       symbol_bits += result.symbol_bits;
     }
   }
-  plan.code.has_outliers = std::any_of(plan.blocks.begin(), plan.blocks.end(),
-                                       [](const RansBlock& b) { return b.num_outliers > 0; });
   plan.counts = all.counts;
   displace(plan.counts, 1, &plan.code);
   const double size = static_cast<double>(source.size());

@@ -14,11 +14,15 @@ namespace docofl {
 std::size_t pack_pairs(const std::uint8_t* coded, std::size_t count, unsigned num_coded,
                        std::uint8_t* pairs);
 
+// Throws Error(kInvalidInput): what was found in one pass is not what there is in another.
+[[noreturn]] void tensor_changed();
+
 // A payload but for its header, and what became of the values.
 struct RansPlan {
   RansCode code;
   std::vector<RansBlock> blocks;
   std::size_t block_bytes = 0;        // of all blocks
+  std::uint64_t num_outliers = 0;     // of all values
   std::uint8_t* in_room = nullptr;    // where they are, one after the other, ...
   std::vector<std::uint8_t> outside;  // ... or here, where there was no room
   TrellisCounts counts;               // of all values
@@ -36,10 +40,16 @@ void leave_room(RansPlan* plan);
 // Writes the payload. `out` may overlap the room.
 void write_rans_payload(const RansPlan& plan, std::size_t size, std::uint8_t* out);
 
+// Where blocks go, and how many bytes they may be charged for.
+struct RansRoom {
+  MutableByteView room;
+  std::size_t most_charged;
+};
+
 // Codes a source with what was fitted to it, or to a part of it, its blocks in the room if they
-// fit. A whole source's levels are the fitter's; others are found again. Throws
-// Error(kInvalidInput) for outliers that are not finite.
+// fit. They are nowhere where that would be charged too much. A whole source's levels are the
+// fitter's; others are found again. Throws Error(kInvalidInput) for outliers that are not finite.
 RansPlan code_rans(const RansSource& source, const RansFit& fit, const RansFitter& fitter,
-                   MutableByteView room, int threads);
+                   const RansRoom& room, int threads);
 
 }  // namespace docofl
