@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from docofl_codec._core import ByteRoom
-from docofl_codec.errors import InvalidInputError
+from docofl_codec.errors import InvalidInputError, LimitExceededError
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +29,7 @@ __all__ = [
     "Tensor",
     "as_blob",
     "as_raw",
+    "check_output_limit",
     "check_threads",
     "imported_torch",
     "mark_written",
@@ -213,6 +214,15 @@ def mark_written(out: Tensor) -> None:
 def output_bytes(shape: tuple[int, ...], dtype: int) -> int:
     """Return the size in bytes of a tensor's values."""
     return math.prod(shape) * ITEM_SIZES[dtype]
+
+
+def check_output_limit(what: str, needed: int, max_output_bytes: int | None) -> None:
+    """Refuse an output that needs more bytes than the caller allows."""
+    # Nothing is at most NaN.
+    if max_output_bytes is not None and not needed <= max_output_bytes:
+        raise LimitExceededError(
+            f"output: {what} {needed} bytes, expected at most {max_output_bytes}"
+        )
 
 
 def check_threads(threads: int | None) -> int:

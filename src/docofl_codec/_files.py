@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +25,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     path = Path(os.path.realpath(path))
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "Is a device, pipe or socket, not a file", str(path))
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         file = new.open("xb+")
@@ -37,6 +40,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            new.chmod(stat.S_IMODE(path.stat().st_mode))
         new.replace(path)
     except BaseException:
         new.unlink(missing_ok=True)

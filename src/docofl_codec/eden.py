@@ -21,6 +21,7 @@ from docofl_codec._buffers import (
     Tensor,
     as_blob,
     as_raw,
+    check_output_limit,
     check_threads,
     imported_torch,
     mark_written,
@@ -28,7 +29,7 @@ from docofl_codec._buffers import (
     output_buffer,
     output_bytes,
 )
-from docofl_codec.errors import InvalidInputError, LimitExceededError, UnsupportedFrameError
+from docofl_codec.errors import InvalidInputError, UnsupportedFrameError
 from docofl_codec.frame import CODEC_NAMES, _decode, _framework_of
 
 __all__ = ["Accumulator", "Scale", "decode", "decode_mean", "encode"]
@@ -181,11 +182,7 @@ def decode_mean(
         _check_shape(frame, shape, f"frame {i}")
     shares = _shares(weights, len(frames))
     if out is None:
-        needed = output_bytes(shape, FLOAT32)
-        if max_output_bytes is not None and needed > max_output_bytes:
-            raise LimitExceededError(
-                f"output: the frames need {needed} bytes, expected at most {max_output_bytes}"
-            )
+        check_output_limit("the frames need", output_bytes(shape, FLOAT32), max_output_bytes)
         out, memory = new_tensor(shape, FLOAT32, _container(frames[0], framework))
     else:
         memory, _ = output_buffer(out, shape, FLOAT32)
@@ -247,8 +244,9 @@ class Accumulator:
         CodecError
             Where the frame is not valid, not of EDEN or of another shape.
         """
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InvalidInputError(f"weight: found {weight}, expected a finite number, 0 or more")
+        total = self.total_weight + _check_weight(weight)
+        if not math.isfinite(total):
+            raise InvalidInputError(f"weight: found {weight}, which makes the sum infinite")
         frame = _open(bytes(as_blob(blob)), "frame", self._threads)
         _check_shape(frame, frame.shape if self._shape is None else self._shape, "frame")
         pending = [*self._pending, (frame, float(weight))]
@@ -326,13 +324,23 @@ def _container(frame: _core.Frame, framework: Framework | None) -> Framework:
     return framework or "numpy"
 
 
+def _check_weight(weight: float) -> float:
+    try:
+        value = float(weight)
+    except OverflowError:
+        value = math.inf
+    if not (math.isfinite(value) and value >= 0):
+        raise InvalidInputError(f"weight: found {value}, expected a finite number, 0 or more")
+    return value
+
+
 def _shares(weights: Iterable[float] | None, count: int) -> list[float]:
     """Return weights that add up to 1."""
-    values = [1.0] * count if weights is None else [float(weight) for weight in weights]
+    values = [1.0] * count if weights is None else [_check_weight(weight) for weight in weights]
     if len(values) != count:
         raise InvalidInputError(f"weights: found {len(values)}, expected one for each of {count}")
     largest = max(values, default=0.0)
-    if not all(math.isfinite(value) and value >= 0 for value in values) or largest <= 0:
+    if largest <= 0:
         raise InvalidInputError("weights: expected finite numbers, 0 or more, not all 0")
     scaled = [value / largest for value in values]
     total = sum(scaled)

@@ -19,6 +19,7 @@ from docofl_codec._buffers import (
     Framework,
     Tensor,
     as_blob,
+    check_output_limit,
     check_threads,
     imported_torch,
     mark_written,
@@ -27,7 +28,7 @@ from docofl_codec._buffers import (
     output_bytes,
     output_dtype,
 )
-from docofl_codec.errors import InvalidInputError, LimitExceededError, UnsupportedFrameError
+from docofl_codec.errors import InvalidInputError, UnsupportedFrameError
 
 __all__ = ["FrameInfo", "decode", "inspect"]
 
@@ -289,11 +290,7 @@ def _decode(
         if framework == "torch" and imported_torch() is None:
             framework = "numpy"
     dtype = output_dtype(frame.dtype, framework)
-    needed = output_bytes(shape, dtype)
-    if max_output_bytes is not None and needed > max_output_bytes:
-        raise LimitExceededError(
-            f"output: the frame needs {needed} bytes, expected at most {max_output_bytes}"
-        )
+    check_output_limit("the frame needs", output_bytes(shape, dtype), max_output_bytes)
     tensor, memory = new_tensor(shape, dtype, framework)
     _decode_into(frame, memory, dtype, num_threads)
     return tensor

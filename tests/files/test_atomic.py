@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docofl_codec import InvalidInputError, files
+from docofl_codec import CodecError, InvalidInputError, files
 from docofl_codec._files import replacing
 from tests.helpers.processes import INTERRUPTIBLE_DOCOFL
 
@@ -92,6 +92,36 @@ def test_symbolic_links_and_modes_survive(tmp_path: Path) -> None:
     umask = os.umask(0)
     os.umask(umask)
     assert real.stat().st_mode & 0o777 == 0o666 & ~umask
+    real.chmod(0o600)
+    files.save(link, {"x": np.zeros(3)})
+    assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link.npz"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe.name)
+    with pytest.raises(FileExistsError, match="pipe"):
+        files.save(link, {"x": np.zeros(3)})
+    assert pipe.is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.npz", "pipe"]
+
+
+def test_what_cannot_be_read_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = tmp_path / "model.npz", tmp_path / "model.docofl"
+    files.save(source, {"x": np.zeros(3)})
+    target.write_bytes(b"old")
+
+    def write(_source: object, sink: Any, **_options: object) -> None:
+        sink.write(b"no state dict")
+
+    monkeypatch.setattr(files, "write_state_dict", write)
+    with pytest.raises(CodecError):
+        files.encode_file(source, target)
+    assert target.read_bytes() == b"old"
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

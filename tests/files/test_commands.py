@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from docofl_codec import __version__, cli, files
+from tests.helpers.processes import child_environment
 from tests.state_dict.models import small_model
 
 Capture = pytest.CaptureFixture[str]
@@ -220,3 +221,18 @@ def test_torch_is_imported_where_it_is_needed_alone(folder: Path) -> None:
         "assert not {'torch', 'matplotlib', 'rich', 'sklearn'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_output_that_knows_few_characters(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "model.npz"
+    files.save(path, {"x": np.ones(1000, np.float32)})
+    files.encode_file(path, tmp_path / "model.docofl")
+    done = subprocess.run(
+        [sys.executable, "-m", "docofl_codec.cli", "inspect", str(tmp_path / "model.docofl")],
+        env={**child_environment(), "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"x" in done.stdout

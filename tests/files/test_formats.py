@@ -12,7 +12,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from docofl_codec import CodecError, CorruptFrameError, InvalidInputError, files
+from docofl_codec import (
+    CodecError,
+    CorruptFrameError,
+    InvalidInputError,
+    LimitExceededError,
+    files,
+)
 from tests.state_dict.models import small_model
 
 
@@ -286,3 +292,79 @@ def test_damaged_docofl_files(tmp_path: Path, model: dict[str, Any]) -> None:
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         with pytest.raises(CodecError):
             files.load(path)
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".npy", ".pt"])
+def test_bools_of_any_byte_are_true_or_false(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".pt":
+        pytest.importorskip("torch")
+    source, coded = tmp_path / f"model{suffix}", tmp_path / "model.docofl"
+    files.save(source, {"array": np.array([True, False, True])})
+    data = source.read_bytes()
+    assert data.count(b"\x01\x00\x01") >= 1
+    at = data.rindex(b"\x01\x00\x01") if suffix == ".npy" else data.index(b"\x01\x00\x01")
+    if suffix in (".npz", ".pt"):  # whose members have checksums
+        files.save(source, {"array": np.array([2, 0, 255], np.uint8).view(bool)})
+    else:
+        source.write_bytes(data[:at] + b"\x02\x00\xff" + data[at + 3 :])
+    files.encode_file(source, coded, bits=64)
+    restored: Any = files.load(coded, framework="numpy")["array"]
+    assert restored.view(np.uint8).tolist() == [1, 0, 1]
+    files.verify_file(coded, source)
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".npy"])
+@pytest.mark.parametrize("shape", [(0, 2**58), (0,) + (1,) * 40])
+def test_shapes_that_no_index_holds(tmp_path: Path, suffix: str, shape: tuple[int, ...]) -> None:
+    source, target = tmp_path / f"model{suffix}", tmp_path / "model.docofl"
+    if suffix == ".safetensors":
+        fields = {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}
+        header = json.dumps({"array": fields}).encode()
+        source.write_bytes(struct.pack("<Q", len(header)) + header)
+    else:
+        head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+        head = head.ljust(-(-(len(head) + 11) // 64) * 64 - 11) + b"\n"
+        array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head
+        if suffix == ".npz":
+            with zipfile.ZipFile(source, "w") as archive:
+                archive.writestr("array.npy", array)
+        else:
+            source.write_bytes(array)
+    target.write_bytes(b"old")
+    with pytest.raises(CodecError, match=r"beyond any memory|at most 32|model"):
+        files.encode_file(source, target)
+    assert target.read_bytes() == b"old"
+    with pytest.raises(CodecError):
+        files.load(source)
+
+
+def test_a_limit_counts_tied_tensors_where_they_are_written_each(tmp_path: Path) -> None:
+    tensor = np.zeros(1000, np.float32)
+    coded = tmp_path / "model.docofl"
+    files.save(coded, {f"tied{k}": tensor for k in range(10)}, bits=2)
+    with pytest.raises(LimitExceededError, match="40000 bytes, expected at most 39999"):
+        files.decode_file(coded, tmp_path / "model.npz", max_output_bytes=39_999)
+    files.decode_file(coded, tmp_path / "model.npz", max_output_bytes=40_000)
+    with pytest.raises(LimitExceededError):
+        files.decode_file(coded, tmp_path / "model.npz", max_output_bytes=float("nan"))  # type: ignore[arg-type]
+
+
+def test_a_torch_file_that_shows_few_bytes_as_many(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "model.pt"
+    torch.save({"w": torch.ones(10).as_strided((2**25, 2**20), (0, 0))}, path)
+    with pytest.raises(CorruptFrameError, match="times those of the file"):
+        files.load(path)
+    torch.save({"w": torch.ones(1).expand(1000)}, path)
+    assert files.load(path)["w"].shape == (1000,)
+
+
+def test_verify_looks_at_values_that_are_not_finite(tmp_path: Path) -> None:
+    source, coded = tmp_path / "model.npz", tmp_path / "model.docofl"
+    odd = {"z": np.array([1, complex("nan+2j")]), "x": np.array([1, np.nan, np.inf], np.float32)}
+    files.save(source, odd)
+    files.encode_file(source, coded)
+    assert files.verify_file(coded, source).nmse == 0
+    files.save(source, {**odd, "x": np.array([1, np.nan, np.nan], np.float32)})
+    with pytest.raises(InvalidInputError, match="'x': differs in values that are not finite"):
+        files.verify_file(coded, source)

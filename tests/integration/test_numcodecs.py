@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 import zarr
 
-from docofl_codec import CodecError, InvalidInputError, UnsupportedFrameError, inspect
+from docofl_codec import CodecError, InvalidInputError, UnsupportedFrameError, ecuq, inspect
 from docofl_codec.integrations.numcodecs import Ecuq, Eden
 from tests.helpers.data import DATA_SETS, normal
 
@@ -278,3 +278,15 @@ def test_a_big_endian_zarr_array(tmp_path: Path) -> None:
     )
     array[:] = x
     assert nmse(x, np.asarray(zarr.open_array(tmp_path, mode="r")[:])) < 0.02
+
+
+def test_a_frame_of_another_dtype_is_refused() -> None:
+    frame = ecuq.encode(np.full(10, 1e30, np.float32))
+    with pytest.raises(InvalidInputError, match="frame: found float32, expected <f2"):
+        Ecuq(dtype="<f2").decode(frame)
+
+
+def test_a_frame_of_torch_is_an_array() -> None:
+    torch = pytest.importorskip("torch")
+    frame = ecuq.encode(torch.ones(10, dtype=torch.bfloat16), bits=8)
+    assert np.array_equal(np.asarray(Ecuq().decode(frame), np.float32), np.ones(10, np.float32))

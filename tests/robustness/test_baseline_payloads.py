@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import struct
 import time
+import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -77,7 +80,8 @@ def test_fields_are_read_back(codec: int) -> None:
         (HADAMARD, {"f4": float("nan")}, "ranges: found NaN"),
         (HADAMARD, {"f5": float("inf")}, "ranges: found NaN or infinities"),
         (HADAMARD, {"f5": 2.0**65}, "at most 2\\^64"),
-        (KASHIN, {"f2": 0}, "density: found 0, expected 1 to 32"),
+        (KASHIN, {"f2": 0}, "density: found 0, expected 16 to 32"),
+        (KASHIN, {"f2": 15}, "density: found 15"),
         (KASHIN, {"f2": 33}, "density: found 33"),
         (KASHIN, {"f2": 27}, "levels|words|ranges"),
         (KASHIN, {"f1": 300}, "exponent"),
@@ -254,6 +258,48 @@ def test_random_damage_to_large_frames(codec: Baseline, size: int) -> None:
         places = rng.integers(12, damaged.size - 4, rng.integers(1, 6))
         damaged[places] = rng.integers(0, 256, places.size)
         decode_or_refuse(reseal(damaged.tobytes()))
+
+
+def peak_bytes(call: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+THIRSTY: list[Baseline] = [
+    HadamardSQ(bits=16),
+    KashinSQ(bits=16, iterations=2),
+    QSGD(bits=3),
+    RandK(fraction=0.9),
+    TopK(fraction=0.9),
+    CountSketch(bits=16),
+]
+
+
+@pytest.mark.parametrize("codec", THIRSTY, ids=repr)
+def test_memory_is_at_most_twelve_times_the_output(codec: Baseline) -> None:
+    size = 1 << 20
+    blob = codec.encode(normal(size), seed=SEED)
+    assert peak_bytes(lambda: decode(blob, threads=1)) <= 12 * 4 * size
+
+
+@pytest.mark.parametrize("density", [1, 16])
+def test_coefficients_that_no_byte_vouches_for(density: int) -> None:
+    """Row 5: a density says how many coefficients there are; words have to be there for them."""
+    size = 1 << 20
+    payload = struct.pack("<QhBIH", SEED, 0, density, 2, 0).ljust(-(-size // 8192), b"\0")
+    blob = make_frame(payload, (size,), codec=KASHIN)
+
+    def refused() -> None:
+        with pytest.raises(CorruptFrameError, match=r"density|ranges|words"):
+            decode(blob, threads=1)
+
+    assert peak_bytes(refused) <= 2 * 4 * size
+    with contextlib.suppress(CorruptFrameError):
+        assert peak_bytes(lambda: inspect(blob)) < 1 << 20
 
 
 @pytest.mark.parametrize("codec", range(16, 22))

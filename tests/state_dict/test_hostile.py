@@ -26,6 +26,7 @@ from docofl_codec import (
 )
 from docofl_codec.state_dict import index as layout
 from docofl_codec.state_dict.index import Entry, Index, Section, parse_index, write_index
+from docofl_codec.state_dict.reader import StateDictReader
 from docofl_codec.state_dict.tensors import TensorSpec
 
 
@@ -275,3 +276,24 @@ def test_what_are_no_bytes(blob: Any) -> None:
 def test_other_buffers() -> None:
     for blob in (bytearray(BLOB), memoryview(BLOB), np.frombuffer(BLOB, np.uint8)):
         assert len(decode_state_dict(blob)) == 5  # type: ignore[arg-type]
+
+
+def test_inspection_reads_a_frame_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row 11: not once for each of the tensors that share it."""
+    model = {f"w{k}": np.random.default_rng(k).normal(size=500) for k in range(50)}
+    blob = encode_state_dict(model, bits=4, flatten=True)
+    read: list[int] = []
+    frame_info = StateDictReader.frame_info
+
+    def counted(reader: StateDictReader, place: int) -> Any:
+        read.append(place)
+        return frame_info(reader, place)
+
+    monkeypatch.setattr(StateDictReader, "frame_info", counted)
+    assert len(inspect_state_dict(blob).tensors) == 50
+    assert len(read) == len(set(read))
+
+
+def test_an_empty_buffer_of_several_dimensions() -> None:
+    with pytest.raises(TruncatedFrameError):
+        decode_state_dict(np.zeros((0, 3), np.uint8))  # type: ignore[arg-type]

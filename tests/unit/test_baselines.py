@@ -296,3 +296,11 @@ def test_inspect_tells_the_parameters() -> None:
     assert (info.num_kept, info.seed) == (100, SEED)
     info = inspect(ECKMeans(bits=2).encode(x))
     assert (info.codec, info.explicit_levels) == ("eckmeans", True)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.float16, np.float32])
+@pytest.mark.parametrize("codec", [TopK, RandK, CountSketch, HadamardSQ, KashinSQ, QSGD])
+def test_narrow_numbers_are_numbers(codec: type[Baseline], kind: type[np.number[Any]]) -> None:
+    x = normal(20_000)
+    narrow = codec(bits=kind(2)).encode(x, seed=1)  # type: ignore[call-arg]
+    assert narrow == codec(bits=2).encode(x, seed=1)  # type: ignore[call-arg]

@@ -171,7 +171,7 @@ def test_number_of_weights(weights: list[float]) -> None:
     "weights", [[1, -1], [0, 0], [1, float("nan")], [float("inf"), 1], [-1, -1]]
 )
 def test_weights_that_make_no_mean(weights: list[float]) -> None:
-    with pytest.raises(InvalidInputError, match="weights: expected finite numbers"):
+    with pytest.raises(InvalidInputError, match=r"weight: found|weights: expected finite numbers"):
         eden.decode_mean(frames(20)[:2], weights=weights)
 
 
@@ -494,3 +494,21 @@ def test_mean_of_torch_scalars() -> None:
     mean = eden.Accumulator()
     mean.add(eden.encode(torch.tensor(1.5), seed=1))
     assert torch.equal(mean.mean(), torch.tensor(1.5))
+
+
+def test_weights_whose_sum_is_infinite() -> None:
+    accumulator = eden.Accumulator()
+    blob = eden.encode(np.ones(100, np.float32), bits=2, seed=1)
+    accumulator.add(blob, 1e308)
+    with pytest.raises(InvalidInputError, match="weight: found 1e\\+308, which makes the sum"):
+        accumulator.add(blob, 1e308)
+    assert accumulator.count == 1
+    assert np.all(np.isfinite(np.asarray(accumulator.mean())))
+
+
+def test_weights_beyond_any_float() -> None:
+    blob = eden.encode(np.ones(100, np.float32), bits=2, seed=1)
+    with pytest.raises(InvalidInputError, match="weight: found inf"):
+        eden.Accumulator().add(blob, 10**400)
+    with pytest.raises(InvalidInputError, match="weight: found inf"):
+        eden.decode_mean([blob], weights=[10**400])

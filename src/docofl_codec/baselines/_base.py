@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -41,6 +41,13 @@ class Baseline(_FrozenCodec):
 
     codec_id: ClassVar[int]
     threads: int | None = None
+
+    def __post_init__(self) -> None:
+        """Keep NumPy's numbers as Python's: narrow ones overflow when a budget is computed."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.number):
+                object.__setattr__(self, field.name, value.item())
 
     def encode(self, tensor: Tensor, *, seed: int | None = None) -> bytes:
         """Compress a tensor; `seed` fixes what is random, a fresh one is taken by default."""

@@ -17,6 +17,8 @@ __all__ = ["Words", "pack_positions", "position_bytes", "unpack_positions"]
 
 Take = Callable[[int, str], bytes]
 
+WORDS_PER_PIECE = 1 << 15  # a multiple of 8, so that pieces begin with a byte
+
 
 def _packed(bits: npt.NDArray[Any]) -> bytes:
     return np.packbits(bits, bitorder="little").tobytes()
@@ -84,23 +86,37 @@ class Words:
         octets = words.astype("<u8").view(np.uint8).reshape(count, 8)
         return _packed(np.unpackbits(octets, axis=1, count=self.width, bitorder="little"))
 
-    def unpack(self, take: Take, count: int) -> npt.NDArray[np.uint64]:
-        """Read what :meth:`pack` wrote."""
+    def num_bytes(self, count: int) -> int:
+        """Return the bytes of `count` digits."""
+        return -(-(-(-count // self.digits) * self.width) // 8)
+
+    def unpack(self, take: Take, count: int) -> npt.NDArray[np.uint32]:
+        """Read what :meth:`pack` wrote, for a base of at most 2^32."""
+        packed = np.frombuffer(take(self.num_bytes(count), "words"), np.uint8)
         num_words = -(-count // self.digits)
-        num_bits = num_words * self.width
-        bits = np.zeros((num_words, 64), np.uint8)
-        packed = take(-(-num_bits // 8), "words")
-        bits[:, : self.width] = _unpacked(packed, num_bits, "words").reshape(-1, self.width)
+        digits = np.empty((num_words, self.digits), np.uint32)
+        for begin in range(0, num_words, WORDS_PER_PIECE):
+            part = digits[begin : begin + WORDS_PER_PIECE]
+            octets = packed[begin // 8 * self.width :][: WORDS_PER_PIECE // 8 * self.width]
+            self._unpack_piece(octets, part)
+        flat = digits.ravel()
+        if flat[count:].any():
+            raise self._refusal()
+        return flat[:count]
+
+    def _unpack_piece(self, octets: npt.NDArray[np.uint8], digits: npt.NDArray[np.uint32]) -> None:
+        """Read words, one for each row of `digits`."""
+        bits = np.zeros((len(digits), 64), np.uint8)
+        found = _unpacked(octets.tobytes(), len(digits) * self.width, "words")
+        bits[:, : self.width] = found.reshape(-1, self.width)
         words = np.packbits(bits, axis=1, bitorder="little").view("<u8").ravel().astype(np.uint64)
-        columns = np.empty((num_words, self.digits), np.uint64)
         for k in range(self.digits):
-            words, columns[:, k] = np.divmod(words, np.uint64(self.base))
-        digits = columns.ravel()
-        if words.any() or digits[count:].any():
-            raise CorruptFrameError(
-                f"words: expected digits below {self.base} and zeros after them"
-            )
-        return digits[:count]
+            words, digits[:, k] = np.divmod(words, np.uint64(self.base))
+        if words.any():
+            raise self._refusal()
+
+    def _refusal(self) -> CorruptFrameError:
+        return CorruptFrameError(f"words: expected digits below {self.base} and zeros after them")
 
 
 def _upper_bits(count: int, size: int, low_bits: int) -> int:

@@ -95,6 +95,10 @@ class Levels:
             bits += (Words.of(self.count + 1).bits - bits) * self.fraction / 2**16
         return bits
 
+    def num_more(self, size: int) -> int:
+        """Return how many of the first `size` coefficients have one level more."""
+        return size * self.fraction >> 16
+
     def has_more(self, begin: int, end: int) -> npt.NDArray[np.bool_]:
         """Tell which of the coefficients begin … end - 1 have one level more."""
         steps = np.arange(begin, end + 1, dtype=np.uint64) * np.uint64(self.fraction)
@@ -169,18 +173,21 @@ def dequantize(reader: PayloadReader, size: int) -> Floats:
     ranges = reader.floats(2 * num_blocks, "ranges").reshape(-1, 2)
     if (ranges[:, 0] > ranges[:, 1]).any() or (np.abs(ranges) > MAX_COEFFICIENT).any():
         raise CorruptFrameError("ranges: expected low <= high and magnitudes of at most 2^64")
-    more = levels.has_more(0, size)
-    num_more = int(more.sum())
-    places = np.empty(size, np.uint64)
+    num_more = levels.num_more(size)
+    more_places = np.empty(0, np.uint32)
     if levels.fraction:
-        places[more] = Words.of(levels.count + 1).unpack(reader.take, num_more)
-    places[~more] = Words.of(levels.count).unpack(reader.take, size - num_more)
+        more_places = Words.of(levels.count + 1).unpack(reader.take, num_more)
+    other_places = Words.of(levels.count).unpack(reader.take, size - num_more)
     coefficients = np.empty(size, np.float32)
     done = 0
     for begin, end, blocks in _pieces(size):
         mine = ranges[done : done + len(blocks)]
         done += len(blocks)
         low, high = _spread(mine[:, 0], blocks), _spread(mine[:, 1], blocks)
-        part = places[begin:end] / levels.num_intervals(begin, end)
-        coefficients[begin:end] = low + part * (high - low)
+        more = levels.has_more(begin, end)
+        first, last = levels.num_more(begin), levels.num_more(end)
+        place = np.empty(end - begin)
+        place[more] = more_places[first:last] / levels.count
+        place[~more] = other_places[begin - first : end - last] / (levels.count - 1)
+        coefficients[begin:end] = low + place * (high - low)
     return coefficients

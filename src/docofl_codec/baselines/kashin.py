@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from docofl_codec import _core
 from docofl_codec._buffers import check_threads
@@ -36,6 +35,7 @@ __all__ = ["KashinSQ"]
 # Of 32 coefficients' places, the first `density` hold a coordinate before the rotation.
 UNIT = 32
 DENSITY = 28
+MIN_DENSITY = 16  # that a reader accepts: a frame takes memory for two coefficients a coordinate
 DELTA = 1.0  # the first limit is |x| / sqrt(delta N)
 ETA = 0.6  # of each limit to the one before
 
@@ -88,15 +88,28 @@ class KashinSQ(Baseline):
 class _Layout:
     """Which coefficients stand for coordinates before the frame is applied; the others are 0."""
 
-    num_coordinates: int
-    num_coefficients: int
-    places: npt.NDArray[np.bool_]
+    num_units: int
+    density: int
 
     @classmethod
     def of(cls, size: int, density: int) -> _Layout:
-        num_coefficients = size // density * UNIT
-        places = np.arange(num_coefficients) % UNIT < density
-        return cls(size // density * density, num_coefficients, places)
+        return cls(size // density, density)
+
+    @property
+    def num_coordinates(self) -> int:
+        return self.num_units * self.density
+
+    @property
+    def num_coefficients(self) -> int:
+        return self.num_units * UNIT
+
+    def held(self, coefficients: Floats) -> Floats:
+        """Return those that stand for coordinates, a row a unit, as a view."""
+        return coefficients.reshape(-1, UNIT)[:, : self.density]
+
+    def others(self, coefficients: Floats) -> Floats:
+        """Return the others, likewise."""
+        return coefficients.reshape(-1, UNIT)[:, self.density :]
 
 
 def _representation(y: Floats, layout: _Layout, seed: int, iterations: int, threads: int) -> Floats:
@@ -104,7 +117,7 @@ def _representation(y: Floats, layout: _Layout, seed: int, iterations: int, thre
     blocks = list(_stochastic.block_slices(layout.num_coefficients))
     lengths = [block.stop - block.start for block in blocks]
     padded = np.zeros(layout.num_coefficients, np.float32)
-    padded[layout.places] = y
+    layout.held(padded)[:] = y.reshape(-1, layout.density)
     limits = np.array(
         [
             _core.euclidean_norm(padded[block]) / math.sqrt(DELTA * length)
@@ -123,7 +136,7 @@ def _representation(y: Floats, layout: _Layout, seed: int, iterations: int, thre
         # 2. What the truncated ones do not give is left.
         _core.eden_rotate_back(coefficients, back, seed, threads)
         padded -= back
-        padded[~layout.places] = 0
+        layout.others(padded)[:] = 0
         limits *= np.float32(ETA)
     _core.eden_rotate(padded, coefficients, seed, threads)
     return total + coefficients
@@ -137,14 +150,14 @@ def _decode(payload: bytes, size: int, threads: int) -> Floats:
     reader.finish()
     y = np.empty_like(coefficients)
     _core.eden_rotate_back(coefficients, y, seed, threads)
-    return np.concatenate([_stochastic.scale_up(y[layout.places], exponent), tail])
+    return np.concatenate([_stochastic.scale_up(layout.held(y).ravel(), exponent), tail])
 
 
 def _read_parameters(reader: PayloadReader, size: int) -> tuple[int, int, _Layout]:
     seed, exponent = read_scale(reader)
     (density,) = reader.unpack("B", "density")
-    if not 1 <= density <= UNIT:
-        raise CorruptFrameError(f"density: found {density}, expected 1 to {UNIT}")
+    if not MIN_DENSITY <= density <= UNIT:
+        raise CorruptFrameError(f"density: found {density}, expected {MIN_DENSITY} to {UNIT}")
     return seed, exponent, _Layout.of(size, density)
 
 

@@ -222,7 +222,8 @@ def encode_file(
             threads=threads,
             progress=progress,
         )
-    return inspect_file(target)
+        file.flush()
+        return inspect_file(file.name)  # what cannot be read replaces nothing
 
 
 def decode_file(
@@ -233,7 +234,9 @@ def decode_file(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Restore a ``.docofl`` file as a file of another format; tied tensors are written each.
+    """Restore a ``.docofl`` file as a file of another format.
+
+    Tied tensors are written each, but to torch's files.
 
     Raises
     ------
@@ -241,10 +244,11 @@ def decode_file(
         Where the source is damaged, or the format of the target cannot hold its tensors.
     """
     target = Path(target)
-    if _suffix(target) == ".docofl":
+    suffix = _suffix(target)
+    if suffix == ".docofl":
         raise InvalidInputError(f"{target}: expected another format to decode to")
     reader = open_docofl(source, threads=threads)
-    reader.check_limit(max_output_bytes)
+    reader.check_limit(max_output_bytes, untied=suffix in _WRITERS)
     _write_plain(target, reader, progress)
 
 

@@ -20,9 +20,11 @@ from docofl_codec.state_dict.tensors import (
     DTYPE_IDS,
     Memory,
     TensorSpec,
+    check_shape,
     memory_of,
     spec_of,
     stored_dtype,
+    tidy_memory,
 )
 
 __all__ = ["NpySource", "NpzSource", "SafetensorsSource"]
@@ -102,7 +104,7 @@ class SafetensorsSource:
         values: npt.NDArray[Any] = np.asarray(mapped).view(little)
         if not (values.flags.aligned and values.dtype.isnative):
             values = values.astype(dtype)
-        return Memory(spec.dtype, values)
+        return tidy_memory(spec.dtype, values)
 
 
 def _parse_header(path: Path, header: bytes) -> list[tuple[str, Any]]:
@@ -132,8 +134,9 @@ def _parse_tensor(path: Path, name: str, fields: Any) -> tuple[TensorSpec, int, 
         raise CorruptFrameError(f"{path}, tensor {name!r}: found a shape or place that is none")
     if not isinstance(dtype, str) or dtype not in SAFETENSORS_DTYPES:
         raise InvalidInputError(f"{path}, tensor {name!r}: found dtype {dtype!r}, not known here")
+    check_shape(f"{path}, tensor {name!r}", shape, CorruptFrameError)
     spec = TensorSpec(name, SAFETENSORS_DTYPES[dtype], tuple(shape))
-    if len(shape) > 32 or end - begin != spec.num_bytes:
+    if end - begin != spec.num_bytes:
         raise CorruptFrameError(
             f"{path}, tensor {name!r}: found {end - begin} bytes, expected {spec.num_bytes}"
         )
@@ -199,6 +202,7 @@ class NpzSource:
             raise TypeError(f"tensor {name!r}: found dtype {dtype}, expected a number or bool")
         if member.file_size - begin != math.prod(shape) * dtype.itemsize:
             raise CorruptFrameError(f"{self._path}, {name!r}: its size is not that of its shape")
+        check_shape(f"{self._path}, {name!r}", shape)
         return TensorSpec(name, dtype.name, shape)
 
     def load(self, number: int) -> Memory:

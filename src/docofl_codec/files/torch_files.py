@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import torch
 
 from docofl_codec.errors import CorruptFrameError, InvalidInputError
+from docofl_codec.files.sources import MAX_INFLATION
 from docofl_codec.state_dict.source import MappingSource
 
 __all__ = ["read_state_dict", "torch_source", "write_state_dict_file"]
@@ -19,7 +20,17 @@ USUAL_KEYS = ("state_dict", "model_state_dict", "model_state", "model")
 
 def torch_source(path: Path, key: str | None = None) -> MappingSource:
     """Return the tensors of a file, mapped where its layout allows."""
-    return MappingSource(read_state_dict(path, key))
+    tensors = read_state_dict(path, key)
+    most = path.stat().st_size * MAX_INFLATION
+    for name, tensor in tensors.items():
+        # Strides of 0 show a few bytes as many.
+        num_bytes = tensor.numel() * tensor.element_size()
+        if num_bytes > most:
+            raise CorruptFrameError(
+                f"{path}, tensor {name!r}: found {num_bytes} bytes, expected at most {most}, "
+                f"{MAX_INFLATION} times those of the file"
+            )
+    return MappingSource(tensors)
 
 
 def read_state_dict(path: Path, key: str | None = None) -> dict[str, torch.Tensor]:

@@ -6,13 +6,14 @@ ids ``docofl_ecuq`` and ``docofl_eden``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import index
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from docofl_codec import ecuq, eden
 from docofl_codec.codec import codec_from_config
 from docofl_codec.ecuq import DEFAULT_TOLERANCE
 from docofl_codec.errors import InvalidInputError
@@ -34,6 +35,7 @@ class _FrameCodec(Codec):  # type: ignore[misc]
     """
 
     _name: str
+    _restore: Callable[..., Any]
 
     def __init__(self, dtype: str | None, seed: int | None, **options: Any) -> None:
         self.dtype = None if dtype is None else np.dtype(dtype).str
@@ -79,8 +81,10 @@ class _FrameCodec(Codec):  # type: ignore[misc]
             Written to and returned; of exactly the chunk's size in bytes.
         """
         blob: Any = memoryview(ensure_contiguous_ndarray(buf).view(np.uint8))
-        chunk = np.asarray(self._codec.decode(blob))
+        chunk = np.asarray(self._restore(blob, framework="numpy", threads=1))
         if self.dtype is not None:
+            if chunk.dtype != np.dtype(self.dtype).newbyteorder("="):
+                raise InvalidInputError(f"frame: found {chunk.dtype}, expected {self.dtype}")
             chunk = chunk.astype(self.dtype, copy=False)
         return chunk if out is None else _copied(chunk, out)
 
@@ -121,6 +125,7 @@ class Ecuq(_FrameCodec):
 
     codec_id = "docofl_ecuq"
     _name = "ecuq"
+    _restore = staticmethod(ecuq.decode)
 
     def __init__(
         self,
@@ -155,6 +160,7 @@ class Eden(_FrameCodec):
 
     codec_id = "docofl_eden"
     _name = "eden"
+    _restore = staticmethod(eden.decode)
 
     def __init__(
         self,

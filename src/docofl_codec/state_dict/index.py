@@ -5,7 +5,6 @@ docs/format.md, section 10. Reading checks every rule that needs no values.
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -17,7 +16,13 @@ from docofl_codec.errors import (
     TruncatedFrameError,
     UnsupportedFrameError,
 )
-from docofl_codec.state_dict.tensors import CODED_DTYPES, DTYPE_IDS, DTYPES, TensorSpec
+from docofl_codec.state_dict.tensors import (
+    CODED_DTYPES,
+    DTYPE_IDS,
+    DTYPES,
+    TensorSpec,
+    check_shape,
+)
 
 __all__ = [
     "HEADER",
@@ -41,8 +46,6 @@ FLAG_TORCH = 0x01
 FLAG_FLAT = 0x02
 CRITICAL = 0xF0
 MAX_NAME_BYTES = 65_535
-MAX_NDIM = 32
-MAX_BYTES = 1 << 62
 # No stream of DEFLATE says more with a byte.
 MAX_INFLATION = 1032
 
@@ -311,13 +314,9 @@ def _parse_entry(reader: _Reader, number: int, earlier: Sequence[Entry]) -> Entr
     if store != EXACT and dtype not in CODED_DTYPES:
         raise CorruptFrameError(f"tensor {name!r}: found {dtype}, expected it to be exact")
     ndim = reader.byte(what)
-    if ndim > MAX_NDIM:
-        raise CorruptFrameError(f"tensor {name!r}: found {ndim} dimensions, expected at most 32")
     shape = tuple(reader.varint(what) for _ in range(ndim))
-    spec = TensorSpec(name, dtype, shape)
-    if math.prod(dim for dim in shape if dim) * 16 >= MAX_BYTES:
-        raise CorruptFrameError(f"tensor {name!r}: found shape {shape}, which is beyond any memory")
-    return Entry(spec, store, reader.varint(what))
+    check_shape(f"tensor {name!r}", shape, CorruptFrameError)
+    return Entry(TensorSpec(name, dtype, shape), store, reader.varint(what))
 
 
 def stored_bytes(entry: Entry) -> int:

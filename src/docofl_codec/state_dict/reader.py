@@ -13,8 +13,15 @@ from typing import Protocol
 import numpy as np
 
 from docofl_codec import frame
-from docofl_codec._buffers import DTYPE_NAMES, Framework, Tensor, check_threads, imported_torch
-from docofl_codec.errors import CodecError, CorruptFrameError, InvalidInputError, LimitExceededError
+from docofl_codec._buffers import (
+    DTYPE_NAMES,
+    Framework,
+    Tensor,
+    check_output_limit,
+    check_threads,
+    imported_torch,
+)
+from docofl_codec.errors import CodecError, CorruptFrameError, InvalidInputError
 from docofl_codec.state_dict.index import (
     ALIAS,
     BFLOAT16,
@@ -59,7 +66,8 @@ class MemoryBytes:
     """Bytes in memory."""
 
     def __init__(self, blob: bytes | bytearray | memoryview) -> None:
-        self._view = memoryview(blob).cast("B")
+        view = memoryview(blob)
+        self._view = view.cast("B") if view.nbytes else memoryview(b"")  # no shape with a 0 is cast
         self.size = len(self._view)
 
     def read(self, place: int, size: int) -> memoryview:
@@ -151,13 +159,10 @@ class StateDictReader:
                 known[number] = tensor
             yield entry.spec.name, tensor
 
-    def check_limit(self, max_output_bytes: int | None) -> None:
-        """Refuse values that need more memory."""
-        if max_output_bytes is not None and self.output_bytes > max_output_bytes:
-            raise LimitExceededError(
-                f"output: the state dict needs {self.output_bytes} bytes, "
-                f"expected at most {max_output_bytes}"
-            )
+    def check_limit(self, max_output_bytes: int | None, *, untied: bool = False) -> None:
+        """Refuse values that need more memory, or more of a file that holds each tied tensor."""
+        needed = sum(spec.num_bytes for spec in self.specs) if untied else self.output_bytes
+        check_output_limit("the state dict needs", needed, max_output_bytes)
 
     def _section(self, place: int) -> bytes | memoryview:
         return self._data.read(self._places[place], self.index.sections[place].num_bytes)

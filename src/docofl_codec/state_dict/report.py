@@ -109,11 +109,8 @@ def describe(
             held[entry.place] += entry.spec.size
         elif entry.store != ALIAS:
             held[entry.place] += stored_bytes(entry)
-    steps = {
-        entry.place: reader.frame_info(entry.place).step
-        for entry in index.entries
-        if entry.store == CODED
-    }
+    frames = {entry.place for entry in index.entries if entry.store == CODED}
+    steps = {place: reader.frame_info(place).step for place in frames}
     all_errors = sum(error for error, _ in errors) if errors is not None else 0.0
     reports = []
     for number, entry in enumerate(index.entries):
@@ -189,18 +186,20 @@ def compare(original: TensorSource, reader: StateDictReader) -> Iterator[tuple[f
 
 def _errors(name: str, memory: Memory, restored: Memory) -> tuple[float, float]:
     if memory.dtype not in CODED_DTYPES:
-        if not np.array_equal(memory.flat, restored.flat):
+        if not np.array_equal(memory.as_bytes(), restored.as_bytes()):
             raise InvalidInputError(f"tensor {name!r}: differs, though it was kept exactly")
         return 0.0, 0.0
     error = norm = 0.0
     for begin in range(0, memory.flat.size, SLICE):
-        x = _doubles(memory, begin)
-        with np.errstate(invalid="ignore"):
-            difference = _doubles(restored, begin) - x
-        # What is not finite is kept exactly.
+        x, x_hat = _doubles(memory, begin), _doubles(restored, begin)
         finite = np.isfinite(x)
         if not finite.all():
-            x, difference = x[finite], difference[finite]
+            if not np.array_equal(x[~finite], x_hat[~finite], equal_nan=True):
+                raise InvalidInputError(
+                    f"tensor {name!r}: differs in values that are not finite, which are kept"
+                )
+            x, x_hat = x[finite], x_hat[finite]
+        difference = x_hat - x
         error += float(difference @ difference)
         norm += float(x @ x)
     return error, norm

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from docofl_codec._buffers import Framework, Tensor, imported_torch
-from docofl_codec.errors import InvalidInputError
+from docofl_codec.errors import CodecError, InvalidInputError
 
 __all__ = [
     "CODED_DTYPES",
@@ -20,11 +21,13 @@ __all__ = [
     "DTYPE_IDS",
     "Memory",
     "TensorSpec",
+    "check_shape",
     "memory_of",
     "new_memory",
     "spec_of",
     "stored_dtype",
     "tensor_from",
+    "tidy_memory",
     "widen_bfloat16",
 ]
 
@@ -53,6 +56,9 @@ _DTYPES: dict[str, tuple[int, str]] = {
 _STORED = {name: np.dtype(stored) for name, (_, stored) in _DTYPES.items()}
 DTYPE_IDS = {name: number for name, (number, _) in _DTYPES.items()}
 DTYPES = {number: name for name, number in DTYPE_IDS.items()}
+MAX_NDIM = 32
+MAX_ITEM_BYTES = 16
+MAX_BYTES = 1 << 62
 CODED_DTYPES = ("float32", "float64", "float16", "bfloat16")
 EXOTIC = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # NumPy has them through ml_dtypes alone
 
@@ -138,11 +144,18 @@ def spec_of(name: str, tensor: Tensor) -> TensorSpec:
         )
     if found not in DTYPE_IDS:
         raise TypeError(f"tensor {name!r}: found dtype {found}, expected a number or bool")
-    if len(shape) > 32:
-        raise InvalidInputError(
-            f"tensor {name!r}: found {len(shape)} dimensions, expected at most 32"
-        )
+    check_shape(f"tensor {name!r}", shape)
     return TensorSpec(name, found, shape)
+
+
+def check_shape(
+    place: str, shape: Sequence[int], error: type[CodecError] = InvalidInputError
+) -> None:
+    """Refuse a shape that no index holds: of too many dimensions, or with room for too much."""
+    if len(shape) > MAX_NDIM:
+        raise error(f"{place}: found {len(shape)} dimensions, expected at most {MAX_NDIM}")
+    if math.prod(dim for dim in shape if dim) * MAX_ITEM_BYTES >= MAX_BYTES:
+        raise error(f"{place}: found shape {tuple(shape)}, which is beyond any memory")
 
 
 def memory_of(spec: TensorSpec, tensor: Tensor) -> Memory:
@@ -152,7 +165,7 @@ def memory_of(spec: TensorSpec, tensor: Tensor) -> Memory:
     if torch is not None and isinstance(tensor, torch.Tensor):
         plain: Any = tensor
         plain = plain.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-        return Memory(dtype, plain.view(torch.uint8).numpy().view(stored_dtype(dtype)))
+        return tidy_memory(dtype, plain.view(torch.uint8).numpy().view(stored_dtype(dtype)))
     array = np.asarray(tensor)
     if _numpy_name(array.dtype) != dtype:
         raise InvalidInputError(
@@ -163,7 +176,14 @@ def memory_of(spec: TensorSpec, tensor: Tensor) -> Memory:
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
         array = array.copy()
-    return Memory(dtype, array.reshape(-1).view(stored_dtype(dtype)))
+    return tidy_memory(dtype, array.reshape(-1).view(stored_dtype(dtype)))
+
+
+def tidy_memory(dtype: str, flat: Array) -> Memory:
+    """Return values of which those that are bool are 0 or 1, as any other byte is true as well."""
+    if dtype == "bool" and flat.size and flat.max() > 1:
+        flat = (flat != 0).view(np.uint8)
+    return Memory(dtype, flat)
 
 
 def new_memory(dtype: str, size: int) -> Memory:
