@@ -45,8 +45,8 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
             ("adaptive", ("--seeds", "3")),
             ("ef21", ("--rounds", "300")),
             ("kv", ("--quick",)),
-            ("bw", ("--rounds", "60")),
-            ("bc", ("--rounds", "60")),
+            ("bw", ("--rounds", "200")),
+            ("bc", ("--rounds", "200")),
         )
     },
 }

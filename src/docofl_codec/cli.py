@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +35,9 @@ EXTRA = "pip install 'docofl_codec[fl]'"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what a command line says; return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # which may know ASCII alone
+            stream.reconfigure(errors="replace")
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
@@ -234,7 +239,7 @@ def _run(options: argparse.Namespace) -> int:
         "uplink_bytes": ledger.total("update"),
     }
     if options.json:
-        print(json.dumps(summary))
+        _print_json(summary)
     else:
         print(f"{config.task}, {config.label or config.codec}, seed {config.seed}: {result.status}")
         final, best = format_percent(result.final_accuracy), format_percent(result.best_accuracy)
@@ -266,7 +271,7 @@ def _compare(options: argparse.Namespace) -> int:
             on_progress=on_progress,
         )
     if options.json:
-        print(json.dumps([dataclasses.asdict(row) for row in rows]))
+        _print_json([dataclasses.asdict(row) for row in rows])
     else:
         _print_rows(f"{base.task}, seeds {', '.join(map(str, rows[0].seeds))}", rows)
     return 0
@@ -288,7 +293,7 @@ def _ablate(options: argparse.Namespace) -> int:
             on_progress=on_progress,
         )
     if options.json:
-        print(json.dumps(rows))
+        _print_json(rows)
     else:
         _print_table(options.study, list(rows[0]), [list(map(_cell, row.values())) for row in rows])
         print(f"written to {out / (options.study + '.csv')}")
@@ -303,6 +308,19 @@ def _report(options: argparse.Namespace) -> int:
 
 
 # --- tables and progress -------------------------------------------------------------------------
+
+
+def _print_json(value: Any) -> None:
+    """Print a result; numbers that JSON does not know are null."""
+    print(json.dumps(_finite(value), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print_rows(title: str, rows: Sequence[Row]) -> None:
@@ -325,6 +343,7 @@ def _print_rows(title: str, rows: Sequence[Row]) -> None:
 
 
 def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with whole cells, wider than the terminal if need be."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -334,7 +353,10 @@ def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
         table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
     for cells in rows:
         table.add_row(*cells)
-    Console(width=None if sys.stdout.isatty() else 240).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 240)
+    needed = console.measure(table, options=console.options.update(max_width=sys.maxsize)).maximum
+    console.width = max(console.width, needed)
+    console.print(table)
 
 
 def _cell(value: Any) -> str:
@@ -343,24 +365,40 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def _progress(title: str) -> Iterator[Callable[..., None]]:
-    """Show a bar with time left on a terminal's standard error."""
+    """Show a bar with time left on a terminal's standard error.
+
+    On a narrow terminal the bar is shorter, then the text and the title are cut.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
-        TextColumn,
+        ProgressColumn,
+        Task,
         TimeRemainingColumn,
     )
+    from rich.table import Column
+    from rich.text import Text
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeRemainingColumn(),
-    )
+    class CutColumn(ProgressColumn):
+        """Text of one line that gives way to columns of fixed width."""
+
+        def __init__(self, get: Callable[[Task], str]) -> None:
+            self.get = get
+            super().__init__()
+
+        def render(self, task: Task) -> Text:
+            return Text(self.get(task), no_wrap=True, overflow="ellipsis")
+
     console = Console(stderr=True)
+    columns = (
+        CutColumn(lambda task: task.description),
+        BarColumn(max(8, min(24, console.width - 88)), table_column=Column(no_wrap=True)),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        CutColumn(lambda task: str(task.fields["text"])),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task(title, total=None, text="")
 

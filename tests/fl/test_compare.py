@@ -11,13 +11,16 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from docofl_codec import InvalidInputError
 from docofl_codec.fl import RunConfig
 from docofl_codec.fl.ablate import STUDIES, ablate
-from docofl_codec.fl.compare import PAPER, compare, jobs_for
+from docofl_codec.fl.compare import PAPER, compare, jobs_for, summarize, write_csv
+from docofl_codec.fl.report import read_run
 from docofl_codec.fl.tasks import NAMES, get_task
+from tests.fl.run_folders import make_metrics, write_run
 from tests.helpers.processes import INTERRUPTIBLE_DOCOFL
 
 BASE = RunConfig(rounds=6, eval_every=3, num_clients=12, per_round=4)
@@ -51,6 +54,30 @@ def test_a_comparison(tmp_path: Path) -> None:
     ]
     again = compare(BASE, ["fedavg", "2,2,3"], [0, 1], tmp_path)
     assert again == rows
+
+
+def test_a_line_of_the_table_is_that_of_its_seed(tmp_path: Path) -> None:
+    folders = []
+    for seed, rounds in enumerate((30, 50)):
+        metrics = make_metrics(rounds)
+        metrics[-1]["diverged"] = seed == 0
+        folders.append(write_run(tmp_path / str(seed), metrics, label="x", seed=seed))
+    rows = summarize(folders)
+    write_csv(rows, tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open() as file:
+        first, second = csv.DictReader(file)
+    assert (first["diverged"], second["diverged"]) == ("1", "0")
+    for name in ("online_bytes", "downlink_bytes", "uplink_bytes", "float32_bytes"):
+        sizes = [getattr(read_run(folder), name) for folder in folders]
+        last = [np.ravel(size)[-1] for size in sizes]
+        assert [float(line[name]) for line in (first, second)] == last
+        assert getattr(rows[0], name) == np.mean(last)
+    assert rows[0].diverged == 1
+
+
+def test_a_run_without_rounds_has_sent_nothing(tmp_path: Path) -> None:
+    (row,) = summarize([write_run(tmp_path / "a", [])])
+    assert (row.online_bytes, row.float32_bytes, row.final) == (0, 0, (0.0,))
 
 
 def test_an_error_in_a_run_ends_the_comparison(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from docofl_codec import Ecuq, Eden, Identity, InvalidInputError
 from docofl_codec.fl import RunConfig, parse_codecs, read_config
+from docofl_codec.fl.runner import Runner
 
 
 def test_triples_are_the_papers_configurations() -> None:
@@ -84,10 +87,44 @@ def test_a_file_has_the_same_keys(tmp_path: Path) -> None:
         ({"local_epochs": 0}, "local_epochs: found 0"),
         ({"seed": -1}, "seed: found -1"),
         ({"quorum": 100}, "quorum: found 100, expected at most 10"),
-        ({"codec": "2,100,3"}, "bits"),
+        ({"codec": "2,100,3"}, "codec, '100': bits"),
+        ({"codec": "nan,2,3"}, "codec, 'nan': bits"),
+        ({"codec": None}, "codec: found None, expected str"),
+        ({"client_lr": float("nan")}, "client_lr: found nan"),
+        ({"client_lr": 10**400}, "client_lr: found inf"),
+        ({"server_lr": -1}, "server_lr: found -1"),
+        ({"server_momentum": -5.0}, "server_momentum: found -5.0, expected 0 to 1"),
+        ({"weight_decay": float("inf")}, "weight_decay: found inf"),
+        ({"anchor_bits_min": -4}, "anchor_bits_min: found -4"),
+        ({"capacity": 10**30}, "capacity: found 1000"),
+        ({"lead_max": 99_999_999_999}, "lead_max: found 99999999999, expected 0 to 10000"),
+        ({"threads": 100_000}, "threads: found 100000, expected 1 to 1024"),
+        ({"rounds": 2.5}, "rounds: found 2.5, expected int"),
         ({"server_optimizer": "adam", "weight_decay": 0.1}, "weight_decay: found with adam"),
     ],
 )
 def test_bad_values(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         RunConfig.from_dict(values)
+    if "unknown" not in message:
+        with pytest.raises(InvalidInputError, match=message):
+            RunConfig(**values)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    config = RunConfig(rounds=np.int64(2), seed=np.uint8(3), client_lr=np.float32(0.5))
+    assert config == RunConfig(rounds=2, seed=3, client_lr=0.5)
+    assert json.loads(json.dumps(config.to_dict()))["rounds"] == 2
+
+
+def test_a_file_of_tables_within_tables(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("x = " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(InvalidInputError, match="tables within tables"):
+        read_config(path)
+
+
+@pytest.mark.parametrize("link", ["0/1", "inf/1", "1", "1/-1", "a/b"])
+def test_links_without_speed(link: str) -> None:
+    with pytest.raises(InvalidInputError, match="strong_link: found"):
+        Runner(RunConfig(strong_link=link))

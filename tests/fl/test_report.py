@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from docofl_codec.fl.compare import summarize
 from docofl_codec.fl.report import RunFolderError, read_run, write_report
 from docofl_codec.fl.report.curves import FIGURES, draw_all
 from docofl_codec.fl.report.runs import Run, group_runs
@@ -106,11 +107,32 @@ def test_a_run_says_itself_that_it_diverged(tmp_path: Path) -> None:
 
 def test_clients_that_vanish_have_downloaded_and_sent_nothing(tmp_path: Path) -> None:
     metrics = make_metrics(10)
-    for entry in metrics:
-        entry.update(accepted=CLIENTS - 5, dropped=2, missing=3)
+    for entry in metrics[1:]:
+        size = entry["update_bytes"] * (CLIENTS - 3) // CLIENTS
+        entry.update(accepted=CLIENTS - 5, dropped=2, missing=3, update_bytes=size)
     run = read_run(write_run(tmp_path / "a", metrics))
     assert run.float32_bytes == 10 * 4 * CLIENTS * NUM_WEIGHTS
-    assert run.float32_uplink_bytes == 10 * 4 * (CLIENTS - 3) * NUM_WEIGHTS
+    assert run.float32_uplink_bytes == 4 * (CLIENTS + 9 * (CLIENTS - 3)) * NUM_WEIGHTS
+
+
+@pytest.mark.parametrize("is_always", [False, True])
+def test_clients_whose_training_failed_have_sent_nothing(tmp_path: Path, is_always: bool) -> None:
+    metrics = make_metrics(10)
+    for entry in metrics[0 if is_always else 4 :]:
+        size = entry["update_bytes"] // 4
+        entry.update(accepted=CLIENTS // 4, dropped=CLIENTS - CLIENTS // 4, update_bytes=size)
+    metrics[9].update(accepted=0, dropped=CLIENTS, update_bytes=0)
+    folder = write_run(tmp_path / "a", metrics)
+    rows = Page(write_report([folder], tmp_path / "out").read_text(encoding="utf-8")).rows
+    assert dict(zip(*rows, strict=True))["uplink ratio"] == "10.67 ×"
+
+
+def test_updates_of_rounds_in_which_all_are_refused(tmp_path: Path) -> None:
+    metrics = make_metrics(3)
+    for entry in metrics:
+        entry.update(accepted=0, dropped=CLIENTS)
+    run = read_run(write_run(tmp_path / "a", metrics))
+    assert run.float32_uplink_bytes == 3 * 4 * CLIENTS * NUM_WEIGHTS
 
 
 def test_labels_and_groups(tmp_path: Path) -> None:
@@ -131,6 +153,37 @@ def test_labels_and_groups(tmp_path: Path) -> None:
     } == {"emnist": {"x": ["a", "c"], "2,2,3": ["b"]}, "digits": {"d": ["d"]}}
 
 
+def labels_of(tmp_path: Path, *configs: dict[str, Any]) -> dict[str, list[str]]:
+    runs = [
+        read_run(write_run(tmp_path / str(number), make_metrics(3), codec="2,2,3", **config))
+        for number, config in enumerate(configs)
+    ]
+    (groups,) = group_runs(runs).values()
+    return {group.label: [run.name for run in group.runs] for group in groups}
+
+
+def test_runs_of_other_options_are_not_seeds(tmp_path: Path) -> None:
+    sgd = {"server_optimizer": "sgd", "server_lr": 1.0, "rounds": 20}
+    yogi = {"server_optimizer": "yogi", "server_lr": 0.01, "rounds": 20}
+    assert labels_of(tmp_path, sgd, yogi, {**sgd, "seed": 1}) == {
+        "2,2,3 (server_optimizer=sgd, server_lr=1.0)": ["0", "2"],
+        "2,2,3 (server_optimizer=yogi, server_lr=0.01)": ["1"],
+    }
+
+
+def test_what_does_not_change_a_run_does_not_part_it(tmp_path: Path) -> None:
+    config = {"seed": 0, "data": None, "threads": 1, "checkpoint_every": 50, "quorum": None}
+    moved = {"seed": 1, "data": "/data", "threads": 4, "checkpoint_every": 5}
+    assert labels_of(tmp_path, config, moved) == {"2,2,3": ["0", "1"]}
+
+
+def test_an_option_that_only_one_run_has(tmp_path: Path) -> None:
+    assert labels_of(tmp_path, {"max_update_norm": None}, {"max_update_norm": 5.0}) == {
+        "2,2,3": ["0"],
+        "2,2,3 (max_update_norm=5.0)": ["1"],
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -140,15 +193,48 @@ def test_labels_and_groups(tmp_path: Path) -> None:
         ("config.json", "[1]", "expected an object"),
         ("metrics.jsonl", '{"round": 0}\nnonsense\n{"round": 1}\n', "line 2"),
         ("metrics.jsonl", '{"seconds": 1}\n', "no round"),
+        ("config.json", '{"seed": 0,\n!}', r"config\.json, line 2: found .* expected JSON"),
+        ("config.json", '{"num_weights": "x"}', r"config\.json: num_weights: found 'x', expected"),
+        ("config.json", '{"task": "\udcff"}', r"config\.json, line 1: found byte 0xff"),
+        ("config.json", "[" * 100_000, r"config\.json, line 1: found nested values"),
+        ("config.json", '{"a": ' * 300 + "0" + "}" * 300, r"line 1: found nested values"),
+        (
+            "metrics.jsonl",
+            '{"round": 0}\n{"round": 1, "test_accuracy": "x"}\n',
+            r"metrics\.jsonl, line 2: test_accuracy: found 'x', expected a number",
+        ),
+        ("metrics.jsonl", '{"round": 0, "train_loss": [1]}\n', "line 1: train_loss: found "),
+        ("metrics.jsonl", '{"round": 0, "asked": true}', "line 1: asked: found True, expected"),
+        (
+            "metrics.jsonl",
+            f'{{"round": {10**400}}}',
+            "line 1: round: found 1000.*expected a number",
+        ),
+        ("metrics.jsonl", '{"round": true}\n', "line 1: round: found True, expected a number"),
+        (
+            "metrics.jsonl",
+            '{"round": 0}\n{"round": 1, "\udcff": 1}\n{"round": 2}\n',
+            r"metrics\.jsonl, line 2: found byte 0xff, expected UTF-8",
+        ),
+        (
+            "metrics.jsonl",
+            '{"round": 0}\n' + '{"a": ' * 100_000,
+            r"metrics\.jsonl, line 2: found nested values, expected at most 50 levels",
+        ),
     ],
 )
 def test_bad_folders(tmp_path: Path, name: str, content: str | None, message: str) -> None:
     path = write_run(tmp_path / "a", make_metrics(3))
     (path / name).unlink()
     if content is not None:
-        (path / name).write_text(content, encoding="utf-8")
+        (path / name).write_text(content, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(RunFolderError, match=message):
         read_run(path)
+
+
+def test_other_metrics_may_be_anything(tmp_path: Path) -> None:
+    metrics = [{**entry, "note": "x", "more": [1]} for entry in make_metrics(3)]
+    assert len(read_run(write_run(tmp_path / "a", metrics)).metrics) == 3
 
 
 def test_no_runs(tmp_path: Path) -> None:
@@ -200,6 +286,29 @@ def test_report(tmp_path: Path) -> None:
     assert cells["best accuracy"] == f"{100 * best:.2f} %"
     assert (cells["online ratio"], cells["uplink ratio"]) == ("16.00 ×", "10.67 ×")
     assert cells["corrections"] == "32.4 MB"
+
+
+def test_the_final_accuracy_is_that_of_other_tables(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", make_metrics(200), label="x")
+    text = write_report([folder], tmp_path / "out").read_text(encoding="utf-8")
+    (row,) = summarize([folder])
+    cells = dict(zip(*Page(text).rows, strict=True))
+    assert row.final[0] != row.last[0]
+    assert cells["final accuracy"] == f"{100 * row.final[0]:.2f} %"
+    assert cells["last accuracy"] == f"{100 * row.last[0]:.2f} %"
+    assert f"x, seed 0 (a), {100 * row.final[0]:.2f} %</summary>" in text
+
+
+def test_runs_of_one_label_are_told_apart_on_the_page(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / name, make_metrics(50), codec="2,2,3", server_optimizer=name)
+        for name in ("sgd", "yogi")
+    ]
+    text = write_report(folders, tmp_path / "out").read_text(encoding="utf-8")
+    labels = [f"2,2,3 (server_optimizer={name})" for name in ("sgd", "yogi")]
+    assert [row[0] for row in Page(text).rows[1:]] == labels
+    assert all(f"<summary>{label}, " in text for label in labels)
+    assert list(drawn_lines([read_run(path) for path in folders], "rho")) == labels
 
 
 def test_figures_without_values_are_left_out(tmp_path: Path) -> None:
@@ -287,6 +396,29 @@ def test_seeds_of_different_lengths(tmp_path: Path) -> None:
     x, y = drawn_lines(runs, "accuracy-rounds")["x"]
     assert x == [25, 50, 75, 100, 125, 150]
     assert y[-1] == runs[1].accuracies[-1]
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_long_labels_fit_the_figure(tmp_path: Path, count: int) -> None:
+    options = {f"an_option_with_a_name_{number}": number for number in range(9)}
+    runs = [
+        read_run(
+            write_run(
+                tmp_path / str(number),
+                make_metrics(50),
+                label="x",
+                **{key: value + number for key, value in options.items()},
+            )
+        )
+        for number in range(count)
+    ]
+    (groups,) = group_runs(runs).values()
+    for _, figure in draw_all(groups, ""):
+        figure.draw_without_rendering()
+        legend = figure.axes[0].get_legend() or figure.legends[0]
+        box = legend.get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.x1
 
 
 def test_many_rounds_become_running_means(tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,11 @@ import numpy as np
 import pytest
 
 from docofl_codec import InvalidInputError, fl
+from docofl_codec.fl.folder_lock import lock_folder, unlock_folder
 from docofl_codec.fl.runner import CHECKPOINT, CONFIG, METRICS, RESULT, Runner
 from docofl_codec.framework import CheckpointError
 from tests.fl.files import write_emnist_part
+from tests.helpers.processes import child_environment
 
 SHORT: dict[str, Any] = {"rounds": 8, "eval_every": 4, "num_clients": 12, "per_round": 4}
 
@@ -117,10 +123,99 @@ def test_a_run_that_diverges_is_reported(tmp_path: Path) -> None:
     assert result.rounds < 30
     assert result.metrics[-1]["diverged"]
     assert json.loads((tmp_path / RESULT).read_text())["status"] == "diverged"
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     again = fl.run(config, tmp_path)
-    assert again.summary() == result.summary()
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    check_same(again, result)
+
+
+def check_same(found: fl.RunResult, expected: fl.RunResult) -> None:
+    assert found.summary() == expected.summary()
+    assert found.weights.tobytes() == expected.weights.tobytes()
+    for mine, theirs in zip(found.metrics, expected.metrics, strict=True):
+        assert {**mine, "seconds": 0} == {**theirs, "seconds": 0}
+
+
+@pytest.mark.parametrize("options", [{"client_lr": 1e20}, {"server_lr": 1e10, "client_lr": 1.0}])
+def test_a_run_that_is_stopped_before_it_diverges(tmp_path: Path, options: dict[str, Any]) -> None:
+    config = short(rounds=60, checkpoint_every=1, **options)
+    whole = fl.run(config)
+    assert whole.status == "diverged"
+    for stop in range(1, whole.rounds + 1):
+        folder = tmp_path / str(stop)
+        for _ in zip(range(stop), Runner(config, folder).rounds(), strict=False):
+            pass
+        check_same(fl.run(config, folder), whole)
+
+
+def test_a_run_that_is_over_before_it_is_sure_to_have_diverged() -> None:
+    result = fl.run(short(rounds=1, client_lr=1e30))
+    assert result.status == "diverged"
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from docofl_codec import fl
+from docofl_codec.fl.runner import Runner
+config = fl.RunConfig(rounds=8, eval_every=4, num_clients=12, per_round=4)
+runner = Runner(config, Path(sys.argv[1]))
+next(runner.rounds())
+print("holds", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        env=child_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"holds\n"
+        with pytest.raises(InvalidInputError, match="in use by another process"):
+            fl.run(short(), tmp_path)
+        holder.kill()
+    assert fl.run(short(), tmp_path).summary() == fl.run(short()).summary()
+    assert {path.name for path in tmp_path.iterdir()} == {CONFIG, METRICS, CHECKPOINT, RESULT}
+
+
+SWEEP = """
+import sys
+from pathlib import Path
+from docofl_codec.fl import RunConfig
+from docofl_codec.fl.sweep import Job, run_all
+if __name__ == "__main__":
+    run_all([Job(RunConfig(rounds=100_000, eval_every=100_000), Path(sys.argv[1]))])
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_runs_end_with_the_process_that_started_them(tmp_path: Path, sent: signal.Signals) -> None:
+    script, folder = tmp_path / "sweep.py", tmp_path / "run"
+    script.write_text(SWEEP)
+    parent = subprocess.Popen([sys.executable, script, folder], env=child_environment())
+    deadline = time.monotonic() + 60
+    while not (folder / METRICS).exists() or not (folder / METRICS).read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    parent.send_signal(sent)
+    parent.wait()
+    while True:  # until the child has let go of the folder
+        try:
+            lock_folder(folder)
+        except InvalidInputError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            break
+    unlock_folder(folder)
+
+
+def test_a_server_does_not_look_beyond_the_run(tmp_path: Path) -> None:
+    began = time.monotonic()
+    fl.run(short(rounds=2, deploy_every=1_000_000), tmp_path)
+    assert time.monotonic() - began < 30
 
 
 def test_a_norm_limit_that_drops_everybody_is_no_divergence() -> None:

@@ -14,10 +14,10 @@ import numpy as np
 
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.fl.config import RunConfig
-from docofl_codec.fl.report.runs import Run, read_run
+from docofl_codec.fl.report.runs import Run, Series, read_run
 from docofl_codec.fl.sweep import Job, run_all
 
-__all__ = ["PAPER", "Row", "compare", "jobs_for", "summarize", "write_csv"]
+__all__ = ["PAPER", "Counts", "Row", "compare", "jobs_for", "summarize", "write_csv"]
 
 # The configurations of the paper's main table, by task.
 PAPER: Mapping[str, Sequence[str]] = {
@@ -28,8 +28,19 @@ PAPER: Mapping[str, Sequence[str]] = {
     "amazon": ("6,6,2", "4,4,2"),
     "shakespeare": ("4,4,4", "2,2,4"),
 }
-LAST_EVALUATIONS = 4
 LAST_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one run has sent, in bytes, and whether it diverged; names as in :class:`Row`."""
+
+    online_bytes: int
+    downlink_bytes: int
+    uplink_bytes: int
+    float32_bytes: int
+    float32_uplink_bytes: int
+    diverged: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,8 @@ class Row:
         What each direction takes without compression.
     diverged : int
         How many of the runs diverged.
+    counts : tuple of Counts
+        By seed.
     """
 
     label: str
@@ -69,6 +82,7 @@ class Row:
     float32_bytes: float
     float32_uplink_bytes: float
     diverged: int
+    counts: tuple[Counts, ...]
 
 
 def compare(
@@ -140,33 +154,45 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
     writer.writerow(["label", "seed", *accuracies, "test_loss", "train_loss", *names])
     for row in rows:
         by_seed = zip(row.best, row.final, row.last, row.test_loss, row.train_loss, strict=True)
-        for seed, measured in zip(row.seeds, by_seed, strict=True):
-            sizes = [round(getattr(row, name)) for name in names]
+        for seed, measured, counts in zip(row.seeds, by_seed, row.counts, strict=True):
+            sizes = [getattr(counts, name) for name in names]
             writer.writerow([row.label, seed, *(f"{value:.5f}" for value in measured), *sizes])
     path.write_text(text.getvalue(), encoding="utf-8")
 
 
 def _row(label: str, runs: Sequence[Run]) -> Row:
+    counts = tuple(_counts(run) for run in runs)
     return Row(
         label=label,
         seeds=tuple(run.seed or 0 for run in runs),
         best=tuple(float(run.accuracies.max(initial=0.0)) for run in runs),
-        final=tuple(_final(run) for run in runs),
+        final=tuple(run.final_accuracy if run.accuracies.size else 0.0 for run in runs),
         last=tuple(float(run.accuracies[-1]) if run.accuracies.size else 0.0 for run in runs),
         test_loss=tuple(_mean_of_last(run, "test_loss", 1) for run in runs),
         train_loss=tuple(_mean_of_last(run, "train_loss", LAST_ROUNDS) for run in runs),
-        online_bytes=float(np.mean([run.online_bytes[-1] for run in runs])),
-        downlink_bytes=float(np.mean([run.downlink_bytes[-1] for run in runs])),
-        uplink_bytes=float(np.mean([run.uplink_bytes[-1] for run in runs])),
-        float32_bytes=float(np.mean([run.float32_bytes or 0.0 for run in runs])),
-        float32_uplink_bytes=float(np.mean([run.float32_uplink_bytes or 0.0 for run in runs])),
-        diverged=sum(run.diverged for run in runs),
+        online_bytes=float(np.mean([one.online_bytes for one in counts])),
+        downlink_bytes=float(np.mean([one.downlink_bytes for one in counts])),
+        uplink_bytes=float(np.mean([one.uplink_bytes for one in counts])),
+        float32_bytes=float(np.mean([one.float32_bytes for one in counts])),
+        float32_uplink_bytes=float(np.mean([one.float32_uplink_bytes for one in counts])),
+        diverged=sum(one.diverged for one in counts),
+        counts=counts,
     )
 
 
-def _final(run: Run) -> float:
-    last = run.accuracies[-LAST_EVALUATIONS:]
-    return float(last.mean()) if last.size else 0.0
+def _counts(run: Run) -> Counts:
+    return Counts(
+        online_bytes=_total(run.online_bytes),
+        downlink_bytes=_total(run.downlink_bytes),
+        uplink_bytes=_total(run.uplink_bytes),
+        float32_bytes=round(run.float32_bytes or 0.0),
+        float32_uplink_bytes=round(run.float32_uplink_bytes or 0.0),
+        diverged=int(run.diverged),
+    )
+
+
+def _total(sums: Series) -> int:
+    return round(sums[-1]) if sums.size else 0
 
 
 def _mean_of_last(run: Run, name: str, count: int) -> float:

@@ -7,16 +7,18 @@ fields here.
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from docofl_codec.codec import Codec, Ecuq, Eden, Identity, make_codec
-from docofl_codec.errors import InvalidInputError
+from docofl_codec.errors import CodecError, InvalidInputError
 from docofl_codec.fl.tasks import Settings, get_task
 from docofl_codec.framework.server import Downlink
 
@@ -30,21 +32,34 @@ __all__ = ["Codecs", "RunConfig", "parse_codecs", "read_config"]
 EXACT_BITS = 32.0
 ADAPTIVE = ("adam", "yogi", "adagrad")
 ADAPTIVE_LR = 0.01
+MAX_LEAD = 10_000  # rounds that a server looks ahead, in each round
 
-_LEAST = {
-    "seed": 0,
-    "rounds": 1,
-    "num_clients": 1,
-    "per_round": 1,
-    "batch_size": 1,
-    "local_epochs": 1,
-    "deploy_every": 1,
-    "capacity": 1,
-    "eval_every": 1,
-    "lead_min": 0,
-    "quorum": 1,
-    "threads": 1,
-    "checkpoint_every": 1,
+_MANY = 2**31 - 1
+_LARGE = sys.float_info.max
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "seed": (0, 2**63 - 1),
+    "rounds": (1, _MANY),
+    "num_clients": (1, _MANY),
+    "per_round": (1, _MANY),
+    "batch_size": (1, _MANY),
+    "local_epochs": (1, _MANY),
+    "client_lr": (0, _LARGE),
+    "server_lr": (0, _LARGE),
+    "server_momentum": (0, 1),
+    "weight_decay": (0, _LARGE),
+    "deploy_every": (1, _MANY),
+    "capacity": (1, _MANY),
+    "eval_every": (1, _MANY),
+    "lead_min": (0, MAX_LEAD),
+    "lead_max": (0, MAX_LEAD),
+    "quorum": (1, _MANY),
+    "max_delay": (0, _MANY),
+    "anchor_bits_min": (0, EXACT_BITS),
+    "anchor_bits_max": (0, EXACT_BITS),
+    "correction_bits_min": (0, EXACT_BITS),
+    "correction_bits_max": (0, EXACT_BITS),
+    "threads": (1, 1024),
+    "checkpoint_every": (1, _MANY),
 }
 _NEEDS = {
     "delayed": "max_delay",
@@ -182,15 +197,17 @@ class RunConfig:
     checkpoint_every: int = 50
 
     def __post_init__(self) -> None:
+        for name, expected in _types().items():
+            object.__setattr__(self, name, _checked(name, getattr(self, name), expected))
         get_task(self.task)
         parse_codecs(self.codec)
         for name in ("dropout", "delayed", "weak_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInputError(f"{name}: found {getattr(self, name)}, expected 0 to 1")
-        for name, least in _LEAST.items():
+        for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise InvalidInputError(f"{name}: found {value}, expected at least {least}")
+            if value is not None and not least <= value <= most:
+                raise InvalidInputError(f"{name}: found {value}, expected {least} to {most:g}")
         for name, needed in _NEEDS.items():
             if getattr(self, name) and not getattr(self, needed):
                 raise InvalidInputError(f"{name}: found without {needed}, expected both")
@@ -221,20 +238,17 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
-        """Make a configuration of a mapping, whose types are checked.
+        """Make a configuration of a mapping.
 
         Raises
         ------
         InvalidInputError
             Where a key is unknown or its value of the wrong type.
         """
-        types = get_type_hints(cls)
-        checked = {}
-        for name, value in values.items():
-            if name not in types:
-                raise InvalidInputError(f"{name}: unknown, expected one of {', '.join(types)}")
-            checked[name] = _checked(name, value, types[name])
-        return cls(**checked)
+        for name in values:
+            if name not in _types():
+                raise InvalidInputError(f"{name}: unknown, expected one of {', '.join(_types())}")
+        return cls(**values)
 
 
 def read_config(path: Path | str) -> dict[str, Any]:
@@ -249,21 +263,36 @@ def read_config(path: Path | str) -> dict[str, Any]:
         options: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{path}: {error}") from None
+    except RecursionError:
+        raise InvalidInputError(f"{path}: found tables within tables, expected options") from None
     return options
+
+
+@cache
+def _types() -> dict[str, Any]:
+    return get_type_hints(RunConfig)
 
 
 def _codec(spelling: str, by_bits: type[Ecuq] | type[Eden]) -> Codec:
     try:
         bits = float(spelling)
     except ValueError:
-        codec = make_codec(spelling)
-    else:
-        codec = Identity() if bits == EXACT_BITS else by_bits(bits=bits)
-    codec.encode(np.zeros(1, dtype=np.float32), seed=0)  # refuses budgets out of range
+        bits = None
+    try:
+        if bits is None:
+            codec = make_codec(spelling)
+        else:
+            codec = Identity() if bits == EXACT_BITS else by_bits(bits=bits)
+        codec.encode(np.zeros(1, dtype=np.float32), seed=0)  # refuses budgets out of range
+    except CodecError as error:
+        raise InvalidInputError(f"codec, {spelling!r}: {error}") from None
     return codec
 
 
 def _checked(name: str, value: Any, expected: Any) -> Any:
+    """Return an option of the expected type, NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        value = value.item()
     choices: list[Any] = []
     kinds: list[type] = []
     for option in get_args(expected) or (expected,):
@@ -271,11 +300,11 @@ def _checked(name: str, value: Any, expected: Any) -> Any:
             choices.extend(get_args(option))
         else:
             kinds.append(option)
-    if value in choices and isinstance(value, str):
+    if isinstance(value, str) and value in choices:
         return value
     for kind in kinds:
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
+            return float(value) if abs(value) <= _LARGE else math.inf
         if isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
             return value
     named = [str(choice) for choice in choices]

@@ -6,6 +6,7 @@ of sample indices, in ascending order. No sample is given to two clients.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -121,8 +122,8 @@ def dirichlet(labels: Labels, num_clients: int, seed: int, *, alpha: float) -> l
         Small: few classes a client; large: near i.i.d.
     """
     _check(labels.size, num_clients)
-    if not alpha > 0:
-        raise InvalidInputError(f"alpha: found {alpha}, expected more than 0")
+    if not 0 < alpha < math.inf:
+        raise InvalidInputError(f"alpha: found {alpha}, expected a finite number above 0")
     generator = _generator(seed)
     clients: list[list[Indices]] = [[] for _ in range(num_clients)]
     for label in np.unique(labels):

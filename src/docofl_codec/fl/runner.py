@@ -24,6 +24,7 @@ from docofl_codec.codec import Codec, Eden
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.fl.config import RunConfig, parse_codecs
 from docofl_codec.fl.data.files import data_root
+from docofl_codec.fl.folder_lock import lock_folder, unlock_folder
 from docofl_codec.fl.tasks import Settings, get_task
 from docofl_codec.fl.training import Trainer, Vector
 from docofl_codec.framework import (
@@ -58,6 +59,8 @@ Status = Literal["finished", "diverged"]
 CONFIG, METRICS, CHECKPOINT, RESULT = "config.json", "metrics.jsonl", "run.ckpt", "result.json"
 LAST_EVALUATIONS = 4
 DIVERGED_ROUNDS = 3  # without a finite update from anybody
+WITHOUT_FINITE = "rounds_without_finite_loss"  # a metric, where there are any
+FAR_AHEAD = 1000  # rounds
 SMALL_MODEL = 1 << 20  # its frames are not worth a second thread
 
 
@@ -170,6 +173,7 @@ class Runner:
             yield self._step()
         if self.out is not None:
             _write_json(self.out / RESULT, self.result().summary())
+            unlock_folder(self.out)
 
     def result(self) -> RunResult:
         """Return how the run stands."""
@@ -197,7 +201,10 @@ class Runner:
             metrics |= self._metrics_of(report)
             nobody = bool(self._losses) and not any(map(math.isfinite, self._losses))
             self._rounds_without_finite = self._rounds_without_finite + 1 if nobody else 0
-            if self._rounds_without_finite == DIVERGED_ROUNDS:
+            if nobody:
+                metrics[WITHOUT_FINITE] = self._rounds_without_finite
+            is_last = self.server.round == self.settings.rounds
+            if self._rounds_without_finite == DIVERGED_ROUNDS or (nobody and is_last):
                 metrics["diverged"] = True
                 self.status = "diverged"
             elif self._is_evaluated(report.round):
@@ -252,16 +259,23 @@ class Runner:
     def _open(self, out: Path) -> None:
         """Make the folder, or go on with the run in it."""
         out.mkdir(parents=True, exist_ok=True)
+        is_mine = lock_folder(out)
+        try:
+            self._resume(out)
+        except BaseException:
+            if is_mine:
+                unlock_folder(out)
+            raise
+
+    def _resume(self, out: Path) -> None:
+        """Take over what the folder holds; a run that diverged does so again."""
         config = {**self.config.to_dict(), "num_weights": self.trainer.num_weights}
         path = out / CONFIG
         if path.exists():
-            _check_same(_read_object(path, path.read_text(encoding="utf-8")), config, path)
+            _check_same(_read_object(path, _read_text(path)), config, path)
         else:
             _write_json(path, config)
         known = _read_metrics(out / METRICS)
-        if known and known[-1].get("diverged"):
-            self.metrics, self.status = known, "diverged"
-            return
         checkpoint = out / CHECKPOINT
         if checkpoint.exists() or previous_path(checkpoint).exists():
             load_checkpoint(checkpoint, self.loop)
@@ -270,6 +284,8 @@ class Runner:
             raise CheckpointError(
                 f"{out / METRICS}: expected the {self.server.round} rounds of the checkpoint"
             )
+        if self.metrics:
+            self._rounds_without_finite = self.metrics[-1].get(WITHOUT_FINITE, 0)
         replace_file(out / METRICS, [_line(metrics) for metrics in self.metrics])
 
     def _save(self, metrics: Metrics) -> None:
@@ -333,7 +349,8 @@ def _participation(config: RunConfig, settings: Settings, num_clients: int) -> P
 
 def _leads(config: RunConfig, settings: Settings) -> tuple[int, int]:
     low = 1 if config.lead_min is None else config.lead_min
-    high = settings.deploy_every * (settings.capacity - 1)
+    # A client is not told before the first round.
+    high = min(settings.deploy_every * (settings.capacity - 1), max(settings.rounds, FAR_AHEAD))
     return low, max(low, high) if config.lead_max is None else config.lead_max
 
 
@@ -363,9 +380,11 @@ def _link(name: str, spelling: str) -> Link:
     try:
         downlink, uplink = (1e6 * float(part) for part in spelling.split("/"))
     except ValueError:
+        downlink = uplink = math.nan
+    if not (0 < downlink < math.inf and 0 < uplink < math.inf):
         raise InvalidInputError(
-            f'{name}: found {spelling!r}, expected "downlink/uplink" in Mbit/s'
-        ) from None
+            f'{name}: found {spelling!r}, expected "downlink/uplink" in Mbit/s, both above 0'
+        )
     return Link(downlink, uplink)
 
 
@@ -408,7 +427,7 @@ def _read_metrics(path: Path) -> list[Metrics]:
     """Return the rounds that were written whole."""
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = _read_text(path).split("\n")
     found = [_read_object(path, line) for line in lines[:-1]]  # the rest was cut off, or is empty
     for metrics in found:
         if not isinstance(metrics.get("round"), int):
@@ -416,10 +435,17 @@ def _read_metrics(path: Path) -> list[Metrics]:
     return found
 
 
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path}: {error}") from None
+
+
 def _read_object(path: Path, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{path}: {error}") from None
     if not isinstance(value, dict):
         raise InvalidInputError(f"{path}: found {text[:40]!r}, expected an object")

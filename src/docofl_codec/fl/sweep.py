@@ -9,6 +9,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -106,10 +107,19 @@ class _Running:
 
 def _do(job: Job, errors: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         run(job.config, job.out)
     except Exception as error:
         errors.send(error)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent has ended, however that was."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
 
 
 def _rounds_done(job: Job) -> int:

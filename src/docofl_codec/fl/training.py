@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from docofl_codec._buffers import check_threads
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.fl.tasks.task import Federated, Settings
 from docofl_codec.framework import derive_seed
@@ -130,8 +131,8 @@ class Trainer:
     settings : Settings
         Of which the clients' are used.
     threads : int, optional
-        Given to ``torch.set_num_threads``, which holds for the whole process; None leaves that
-        as it is.
+        From 1 to 1024, given to ``torch.set_num_threads``, which holds for the whole process;
+        None leaves that as it is.
 
     Examples
     --------
@@ -152,8 +153,10 @@ class Trainer:
             raise InvalidInputError(
                 f"client_optimizer: found {settings.client_optimizer!r}, expected sgd or adam"
             )
+        if len(federated.test_y) == 0:
+            raise InvalidInputError("test_y: found no samples, expected at least one")
         if threads is not None:
-            torch.set_num_threads(threads)
+            torch.set_num_threads(check_threads(threads))
         self.federated = federated
         self.settings = settings
         self.model = FlatModel(federated.make_model(0))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from docofl_codec.fl.data.cifar_binary import IMAGE, PIXELS
-from docofl_codec.fl.data.files import DataFormatError, read_bytes
+from docofl_codec.fl.data.files import DataFormatError, check_num_samples, read_bytes
 from docofl_codec.fl.data.safe_pickle import read_plain_values
 
 __all__ = ["read_cifar_python"]
@@ -29,7 +29,7 @@ def read_cifar_python(path: Path, *, labels: str) -> tuple[Bytes, Bytes]:
     Raises
     ------
     DataFormatError
-        Where the file holds anything else.
+        Where the file holds anything else, or no images.
     """
     try:
         batch = read_plain_values(read_bytes(path))
@@ -47,4 +47,5 @@ def read_cifar_python(path: Path, *, labels: str) -> tuple[Bytes, Bytes]:
         raise DataFormatError(f"{path}: found no list '{labels}' of {len(images)}, expected one")
     if not all(isinstance(number, int) and 0 <= number < 256 for number in numbers):
         raise DataFormatError(f"{path}: found a label that is no byte, expected 0 to 255")
+    check_num_samples(path, len(images))
     return images.reshape(-1, *IMAGE), np.array(numbers, np.uint8)

@@ -10,17 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DataFormatError", "DataSet", "MissingDataError", "data_root", "read_bytes"]
+from docofl_codec.errors import InvalidInputError
+
+__all__ = [
+    "DataFormatError",
+    "DataSet",
+    "MissingDataError",
+    "check_num_samples",
+    "data_root",
+    "read_bytes",
+    "shorten",
+]
 
 VARIABLE = "DOCOFL_DATA"
 SUFFIXES = ("", ".gz", ".xz")
+MAX_SHOWN = 80
 
 
 class MissingDataError(FileNotFoundError):
     """A file that a task needs and that is in none of the folders it is looked for."""
 
 
-class DataFormatError(ValueError):
+class DataFormatError(InvalidInputError):
     """A file of a data set that does not hold what its format says."""
 
 
@@ -29,6 +40,23 @@ def data_root(data: str | os.PathLike[str] | None = None) -> Path | None:
     if data is None:
         data = os.environ.get(VARIABLE) or None
     return None if data is None else Path(data)
+
+
+def check_num_samples(path: Path, num_samples: int) -> None:
+    """Refuse a file that holds no samples."""
+    if num_samples == 0:
+        raise DataFormatError(f"{path}: found no samples, expected at least one")
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a text, enough for a message.
+
+    Examples
+    --------
+    >>> len(shorten("a" * 1000))
+    80
+    """
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
 
 
 def read_bytes(path: Path) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from docofl_codec.fl.data.files import DataFormatError, read_bytes
+from docofl_codec.fl.data.files import DataFormatError, check_num_samples, read_bytes
 
 __all__ = ["read_idx"]
 
@@ -29,7 +29,7 @@ def read_idx(path: Path, *, num_dims: int) -> npt.NDArray[Any]:
     Raises
     ------
     DataFormatError
-        Where the file is not such an array.
+        Where the file is not such an array, or one without values.
     """
     content = read_bytes(path)
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in DTYPES:
@@ -46,5 +46,6 @@ def read_idx(path: Path, *, num_dims: int) -> npt.NDArray[Any]:
         raise DataFormatError(
             f"{path}: found {len(content)} bytes, expected {expected} for shape {tuple(shape)}"
         )
+    check_num_samples(path, math.prod(shape))
     values = np.frombuffer(content, dtype, offset=start).reshape(shape)
     return values.astype(dtype.newbyteorder("="), copy=False)

@@ -6,6 +6,8 @@ largest. Lines of many rounds are running means.
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +39,9 @@ MAX_MARKERS = 40
 # Lines of more points are drawn as running means of a sixtieth of them.
 MAX_RAW = 120
 LOG_FROM = 20
+# Characters of a line of a legend, and of labels that leave room for curves beside them.
+MAX_LABEL = 60
+MAX_INSIDE = 30
 
 
 @dataclass(frozen=True)
@@ -232,15 +237,24 @@ def draw_all(groups: Sequence[Group], title: str) -> list[tuple[Curves, Figure]]
         seen = [_draw(panel, axis, groups) for panel, axis in zip(panels, axes, strict=True)]
         figure.suptitle(f"{title}: {curves.title}" if title else curves.title, fontsize=13)
         lines = {label: line for lines in seen for label, line in lines.items()}
-        if len(lines) <= 4 and len(panels) == 1:
-            axes[0].legend(lines.values(), lines, fontsize=10, frameon=True, framealpha=0.9)
-        else:
-            columns = min(len(lines), 4 if len(panels) > 1 else 3)
-            figure.legend(
-                lines.values(), lines, fontsize=10, loc="outside lower center", ncols=columns
-            )
+        _add_legend(figure, lines)
         drawn.append((curves, figure))
     return drawn
+
+
+def _add_legend(figure: Figure, lines: dict[str, Line2D]) -> None:
+    """Add a legend to a single panel's free corner, or below where it needs more room."""
+    labels = [textwrap.fill(label, MAX_LABEL) for label in lines]
+    longest = max(map(len, lines))
+    is_single = len(figure.axes) == 1
+    if is_single and len(lines) <= 4 and longest <= MAX_INSIDE:
+        figure.axes[0].legend(lines.values(), labels, fontsize=10, frameon=True, framealpha=0.9)
+        return
+    most, room = (3, 96) if is_single else (4, 160)
+    columns = max(1, min(len(lines), most, room // (8 + min(longest, MAX_LABEL))))
+    height = math.ceil(len(lines) / columns) * max(label.count("\n") + 1 for label in labels)
+    figure.set_figheight(figure.get_figheight() + 0.2 * max(0, height - 4))
+    figure.legend(lines.values(), labels, fontsize=10, loc="outside lower center", ncols=columns)
 
 
 def _draw(panel: Panel, axis: Axes, groups: Sequence[Group]) -> dict[str, Line2D]:

@@ -48,7 +48,7 @@ COLUMNS = (
     "rounds",
     "best accuracy",
     "final accuracy",
-    "last four",
+    "last accuracy",
     "online ratio",
     "downlink ratio",
     "uplink ratio",
@@ -60,10 +60,11 @@ COLUMNS = (
 
 NOTE = (
     "Accuracies are on the test set; several seeds as mean ± half of what lies between the least "
-    "and the largest. “Last four” is the mean of the last four evaluations. Bytes are counted from "
-    "frames, over all clients and rounds. Ratios are to float32, four bytes a weight: the whole "
-    "model for each client asked, an update of each that sent one; online counts corrections and "
-    "anchors fetched in the round itself, downlink all anchors and corrections. "
+    "and the largest. The final accuracy is the mean of the last four evaluations, the last one "
+    "that of the last evaluation alone. Bytes are counted from frames, over all clients and "
+    "rounds. Ratios are to float32, four bytes a weight: the whole model for each client asked, "
+    "an update of each that sent one; online counts corrections and anchors fetched in the round "
+    "itself, downlink all anchors and corrections. "
     "“A round” is the mean time that a round took to compute. Curves of many rounds are running "
     "means; bands reach from the least to the largest seed."
 )
@@ -85,7 +86,7 @@ def make_page(title: str, tasks: Mapping[str, tuple[Sequence[Group], Sequence[Im
         parts.append(f'<div class="wide">{_table(groups)}</div><p class="note">{NOTE}</p>')
         parts.extend(_figure(image) for image in images)
         parts.append("<h3>Settings</h3>")
-        parts.extend(_settings(run) for group in groups for run in group.runs)
+        parts.extend(_settings(group.label, run) for group in groups for run in group.runs)
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -110,12 +111,12 @@ def _seed_label(run: Run) -> str:
 
 def _row(kind: str, label: str, runs: Sequence[Run]) -> str:
     """Make a table row of one run, or of the means of several."""
-    judged = [run.accuracies for run in runs if run.accuracies.size]
+    judged = [run for run in runs if run.accuracies.size]
     cells = [
         _rounds(runs),
-        format_spread([float(one.max()) for one in judged]),
-        format_spread([float(one[-1]) for one in judged]),
-        format_spread([float(one[-4:].mean()) for one in judged]),
+        format_spread([float(run.accuracies.max()) for run in judged]),
+        format_spread([run.final_accuracy for run in judged]),
+        format_spread([float(run.accuracies[-1]) for run in judged]),
         *_ratios(runs),
         *(
             format_bytes(
@@ -178,10 +179,9 @@ def _figure(image: Image) -> str:
     )
 
 
-def _settings(run: Run) -> str:
+def _settings(label: str, run: Run) -> str:
     text = escape(json.dumps(run.config, indent=2, ensure_ascii=False))
-    last = run.accuracies[-1] if run.accuracies.size else float("nan")
     return (
-        f"<details><summary>{escape(run.label)}, {escape(_seed_label(run))}, "
-        f"{format_percent(float(last))}</summary><pre>{text}</pre></details>"
+        f"<details><summary>{escape(label)}, {escape(_seed_label(run))}, "
+        f"{format_percent(run.final_accuracy)}</summary><pre>{text}</pre></details>"
     )

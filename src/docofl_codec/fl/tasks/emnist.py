@@ -55,7 +55,7 @@ def read_split(
         )
     if len(images) != len(labels):
         raise DataFormatError(f"{labels_path}: found {len(labels)}, expected {len(images)} labels")
-    if labels.size and not 0 <= labels.min() <= labels.max() < NUM_CLASSES:
+    if not 0 <= labels.min() <= labels.max() < NUM_CLASSES:
         raise DataFormatError(
             f"{labels_path}: found label {labels.max()}, expected 0 to {NUM_CLASSES - 1} "
             "as in the splits balanced and bymerge"

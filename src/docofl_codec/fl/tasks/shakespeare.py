@@ -116,12 +116,8 @@ def _keep(inputs: Characters, answers: Characters) -> Samples:
 def _read_leaf(paths: Iterable[Path]) -> list[Samples]:
     """Return the kept samples of each user, in the order of their names."""
     samples = []
-    for user, (inputs, answers) in sorted(read_leaf(paths).items()):
+    for _, (inputs, answers) in sorted(read_leaf(paths, length=LENGTH).items()):
         kept = max(MIN_SAMPLES, int(KEPT_SHARE * len(answers)))
-        if any(len(text) != LENGTH for text in inputs[:kept]):
-            raise DataFormatError(f"user {user!r}: found a text of not {LENGTH} characters")
-        if any(len(text) != 1 for text in answers[:kept]):
-            raise DataFormatError(f"user {user!r}: found an answer of not one character")
         windows = encode("".join(inputs[:kept])).reshape(-1, LENGTH)
         samples.append((windows, encode("".join(answers[:kept]))))
     return samples
