@@ -213,6 +213,8 @@ def do_as_the_readme_says() -> Outcome:
 def outcomes() -> dict[str, Outcome]:
     """Run everything, once."""
     os.environ["PYTHONPATH"] = child_environment()["PYTHONPATH"]
+    # coverage.py removes from sys.modules what other threads import while it starts: no engine.
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
     faults = " ".join(f"{partition}:{fault}" for partition, fault in FAULTS.items())
     phases = "fedavg docofl faulty"
     run_config = f'phases="{phases}" rounds={SIMULATED_ROUNDS} fraction-train=0.5 faults="{faults}"'
