@@ -213,7 +213,7 @@ def do_as_the_readme_says() -> Outcome:
 def outcomes() -> dict[str, Outcome]:
     """Run everything, once."""
     os.environ["PYTHONPATH"] = child_environment()["PYTHONPATH"]
-    # coverage.py removes from sys.modules what other threads import while it starts: no engine.
+    # Traced by coverage.py, apps were seen to vanish from sys.modules while they were imported.
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
     faults = " ".join(f"{partition}:{fault}" for partition, fault in FAULTS.items())
     phases = "fedavg docofl faulty"
