@@ -102,22 +102,26 @@ def _raw_from_numpy(array: npt.NDArray[Any]) -> RawTensor:
 
 def _raw_from_torch(tensor: Any) -> RawTensor:
     torch = imported_torch()
-    if tensor.layout != torch.strided or tensor.is_quantized:
-        found = str(tensor.layout).removeprefix("torch.")
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
+        found = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
         raise TypeError(f"tensor: found a {found} torch tensor, expected a dense one (.to_dense())")
     if tensor.device.type == "meta":
         raise TypeError("tensor: found a torch tensor on the meta device, expected one with values")
     dtype = _dtype_id(str(tensor.dtype).removeprefix("torch."))
     tensor = tensor.detach().cpu().resolve_neg().contiguous()
-    return RawTensor(_torch_memory(tensor), dtype, tuple(tensor.shape), FLAG_TORCH)
+    return RawTensor(_torch_memory("tensor", tensor), dtype, tuple(tensor.shape), FLAG_TORCH)
 
 
-def _torch_memory(tensor: Any) -> npt.NDArray[Any]:
+def _torch_memory(what: str, tensor: Any) -> npt.NDArray[Any]:
     """Return a NumPy view of a contiguous CPU tensor's memory."""
     torch = imported_torch()
     tensor = tensor.detach()
     view = tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor
-    memory: npt.NDArray[Any] = view.numpy()
+    try:
+        memory: npt.NDArray[Any] = view.numpy()
+    except RuntimeError as error:  # within vmap, of a fake tensor, ...
+        message = str(error).strip()
+        raise TypeError(f"{what}: found {message!r}, expected a tensor with memory") from error
     return memory
 
 
@@ -169,7 +173,7 @@ def new_tensor(
         if torch is None:
             raise InvalidInputError('framework: found "torch", but torch has not been imported')
         tensor = torch.empty(shape, dtype=getattr(torch, DTYPE_NAMES[dtype]), device="cpu")
-        return tensor, _torch_memory(tensor)
+        return tensor, _torch_memory("output", tensor)
     numpy_dtype = sys.modules["ml_dtypes"].bfloat16 if dtype == BFLOAT16 else DTYPE_NAMES[dtype]
     array: npt.NDArray[Any] = np.empty(shape, dtype=numpy_dtype)
     return array, _as_memory(array)
@@ -182,12 +186,9 @@ def output_buffer(out: Tensor, shape: tuple[int, ...], dtype: int) -> tuple[npt.
         good = good and out.flags.writeable
         name, out_shape = _name_of(out.dtype), out.shape
     elif _is_torch_tensor(out):
-        good = (
-            out.device.type == "cpu"
-            and out.layout == imported_torch().strided
-            and out.is_contiguous()
-        )
-        name, out_shape = str(out.dtype).removeprefix("torch."), tuple(out.shape)
+        dense = out.layout == imported_torch().strided and not out.is_nested
+        good = dense and out.device.type == "cpu" and out.is_contiguous() and not out.is_neg()
+        name, out_shape = str(out.dtype).removeprefix("torch."), tuple(out.shape) if dense else ()
     else:
         raise TypeError(
             f"out: found {type(out).__qualname__}, expected a NumPy array or torch tensor"
@@ -201,7 +202,7 @@ def output_buffer(out: Tensor, shape: tuple[int, ...], dtype: int) -> tuple[npt.
     allowed = ["bfloat16", "float32"] if dtype == BFLOAT16 else [DTYPE_NAMES[dtype]]
     if name not in allowed:
         raise InvalidInputError(f"out: found dtype {name}, expected {' or '.join(allowed)}")
-    memory = _as_memory(out) if isinstance(out, np.ndarray) else _torch_memory(out)
+    memory = _as_memory(out) if isinstance(out, np.ndarray) else _torch_memory("out", out)
     return memory, DTYPE_NAMES.index(name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,12 @@ def test_out_of_another_container(codec: Codec) -> None:
     assert out.tolist() == decode(blob).tolist()
 
 
+def nested_tensor() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls nested tensors a prototype
+        return torch.nested.nested_tensor([torch.zeros(3), torch.zeros(2)])
+
+
 def test_out_that_does_not_fit(codec: Codec) -> None:
     blob = codec.encode(sample(3, 5), seed=SEED)
     outs = [
@@ -87,6 +94,8 @@ def test_out_that_does_not_fit(codec: Codec) -> None:
         torch.empty(3, 5, dtype=torch.int32),
         torch.empty(3, 5, device="meta"),
         torch.zeros(3, 5).to_sparse(),
+        nested_tensor(),
+        torch._neg_view(torch.zeros(3, 5)),
     ]
     for out in outs:
         with pytest.raises(InvalidInputError, match="out: "):
@@ -137,6 +146,24 @@ def test_lazy_negation(codec: Codec) -> None:
 def test_sparse_tensors_are_refused(codec: Codec) -> None:
     with pytest.raises(TypeError, match="sparse_coo torch tensor, expected a dense one"):
         codec.encode(torch.zeros(3, 5).to_sparse())
+
+
+def test_nested_tensors_are_refused(codec: Codec) -> None:
+    with pytest.raises(TypeError, match="nested torch tensor, expected a dense one"):
+        codec.encode(nested_tensor())
+
+
+def test_tensors_without_memory_are_refused(codec: Codec) -> None:
+    blob = codec.encode(sample(3, 5), seed=SEED)
+
+    def try_both(x: Any) -> Any:
+        with pytest.raises(TypeError, match=r"tensor: found .*, expected a tensor with memory"):
+            codec.encode(x)
+        with pytest.raises(TypeError, match=r"out: found .*, expected a tensor with memory"):
+            codec.decode(blob, out=x)
+        return x
+
+    torch.vmap(try_both)(torch.zeros(2, 3, 5))
 
 
 def test_meta_tensors_are_refused(codec: Codec) -> None:

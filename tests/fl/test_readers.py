@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from docofl_codec.fl.data import DataFormatError, MissingDataError
+from docofl_codec.fl.data import files as data_files
 from docofl_codec.fl.data.cifar_binary import read_cifar_binary
 from docofl_codec.fl.data.cifar_python import read_cifar_python
 from docofl_codec.fl.data.files import DataSet, data_root, read_bytes
@@ -86,6 +88,24 @@ def test_a_truncated_archive(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"content" * 100)[:-9])
     with pytest.raises(DataFormatError, match="whole gz file"):
         read_bytes(path)
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_an_archive_that_unpacks_to_more_than_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, pack: Callable[[bytes], bytes]
+) -> None:
+    monkeypatch.setattr(data_files, "MAX_UNPACKED_BYTES", 1 << 22)
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(pack(bytes(1 << 22)))
+    assert len(read_bytes(path)) == 1 << 22
+    path.write_bytes(pack(bytes(1 << 26)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataFormatError, match="found over 4194304 bytes unpacked"):
+            read_bytes(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25  # xz has a window of 8 MiB
+    finally:
+        tracemalloc.stop()
 
 
 # --- idx ---------------------------------------------------------------------------------------

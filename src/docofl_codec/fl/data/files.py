@@ -25,6 +25,9 @@ __all__ = [
 VARIABLE = "DOCOFL_DATA"
 SUFFIXES = ("", ".gz", ".xz")
 MAX_SHOWN = 80
+# The largest published set that a task reads takes 1.6 GB unpacked.
+MAX_UNPACKED_BYTES = 1 << 32
+UNPACKED_PIECE = 1 << 20
 
 
 class MissingDataError(FileNotFoundError):
@@ -65,18 +68,29 @@ def read_bytes(path: Path) -> bytes:
     Raises
     ------
     DataFormatError
-        Where a compressed file is damaged.
+        Where a compressed file is damaged, or unpacks to more than 4 GiB.
     """
     try:
         if path.suffix == ".gz":
-            return gzip.decompress(path.read_bytes())
+            with gzip.open(path) as file:
+                return _read_at_most(MAX_UNPACKED_BYTES, file, path)
         if path.suffix == ".xz":
-            return lzma.decompress(path.read_bytes())
+            with lzma.open(path) as file:
+                return _read_at_most(MAX_UNPACKED_BYTES, file, path)
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise DataFormatError(
             f"{path}: found {error}, expected a whole {path.suffix[1:]} file"
         ) from error
     return path.read_bytes()
+
+
+def _read_at_most(num_bytes: int, file: gzip.GzipFile | lzma.LZMAFile, path: Path) -> bytes:
+    content = bytearray()
+    while piece := file.read(UNPACKED_PIECE):
+        content += piece
+        if len(content) > num_bytes:
+            raise DataFormatError(f"{path}: found over {num_bytes} bytes unpacked, expected less")
+    return bytes(content)
 
 
 @dataclass(frozen=True)
