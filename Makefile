@@ -114,7 +114,10 @@ test-integration: $(VENV)/integration-tools
 test-kill: $(VENV)/test-tools
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -s -m kill
 
-test-huge: $(VENV)/test-tools
+test-huge: $(VENV)/test-tools $(VENV)/tools
+	$(BIN)/cmake --preset release -B build/large -DDOCOFL_LARGE_TESTS=ON -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build build/large --target test_large
+	$(BIN)/ctest --test-dir build/large -R test_large --output-on-failure --no-tests=error
 	$(BIN)/python -m pytest -s -m huge
 
 # The core is built once more, with counters; the tests import it and the package from build/coverage.

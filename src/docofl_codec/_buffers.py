@@ -37,6 +37,7 @@ __all__ = [
     "output_buffer",
     "output_bytes",
     "output_dtype",
+    "torch_memory",
 ]
 
 Framework: TypeAlias = Literal["numpy", "torch"]
@@ -109,10 +110,10 @@ def _raw_from_torch(tensor: Any) -> RawTensor:
         raise TypeError("tensor: found a torch tensor on the meta device, expected one with values")
     dtype = _dtype_id(str(tensor.dtype).removeprefix("torch."))
     tensor = tensor.detach().cpu().resolve_neg().contiguous()
-    return RawTensor(_torch_memory("tensor", tensor), dtype, tuple(tensor.shape), FLAG_TORCH)
+    return RawTensor(torch_memory("tensor", tensor), dtype, tuple(tensor.shape), FLAG_TORCH)
 
 
-def _torch_memory(what: str, tensor: Any) -> npt.NDArray[Any]:
+def torch_memory(what: str, tensor: Any) -> npt.NDArray[Any]:
     """Return a NumPy view of a contiguous CPU tensor's memory."""
     torch = imported_torch()
     tensor = tensor.detach()
@@ -173,7 +174,7 @@ def new_tensor(
         if torch is None:
             raise InvalidInputError('framework: found "torch", but torch has not been imported')
         tensor = torch.empty(shape, dtype=getattr(torch, DTYPE_NAMES[dtype]), device="cpu")
-        return tensor, _torch_memory("output", tensor)
+        return tensor, torch_memory("output", tensor)
     numpy_dtype = sys.modules["ml_dtypes"].bfloat16 if dtype == BFLOAT16 else DTYPE_NAMES[dtype]
     array: npt.NDArray[Any] = np.empty(shape, dtype=numpy_dtype)
     return array, _as_memory(array)
@@ -202,7 +203,7 @@ def output_buffer(out: Tensor, shape: tuple[int, ...], dtype: int) -> tuple[npt.
     allowed = ["bfloat16", "float32"] if dtype == BFLOAT16 else [DTYPE_NAMES[dtype]]
     if name not in allowed:
         raise InvalidInputError(f"out: found dtype {name}, expected {' or '.join(allowed)}")
-    memory = _as_memory(out) if isinstance(out, np.ndarray) else _torch_memory("out", out)
+    memory = _as_memory(out) if isinstance(out, np.ndarray) else torch_memory("out", out)
     return memory, DTYPE_NAMES.index(name)
 
 

@@ -120,6 +120,8 @@ def test_what_cannot_be_read_replaces_nothing(
     monkeypatch.setattr(files, "write_state_dict", write)
     with pytest.raises(CodecError):
         files.encode_file(source, target)
+    with pytest.raises(CodecError):
+        files.save(target, {"x": np.zeros(3)})
     assert target.read_bytes() == b"old"
     assert len(list(tmp_path.iterdir())) == 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import ml_dtypes
@@ -155,6 +156,23 @@ def test_any_text_is_a_name(name: str) -> None:
 def test_names_that_do_not_fit(name: str) -> None:
     with pytest.raises(InvalidInputError, match="name"):
         encode_state_dict({name: np.zeros(3, np.float32)})
+
+
+def test_torch_tensors_without_plain_memory_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls nested tensors a prototype
+        nested = torch.nested.nested_tensor([torch.zeros(3), torch.zeros(2)])
+    for tensor in (nested, torch.zeros(3).to_sparse(), torch.zeros(3, device="meta")):
+        with pytest.raises(TypeError, match="tensor 'w': expected a dense torch tensor"):
+            encode_state_dict({"w": tensor})
+
+    def encode(x: Any) -> Any:
+        with pytest.raises(TypeError, match=r"tensor 'w': found .*, expected a tensor with memory"):
+            encode_state_dict({"w": x})
+        return x
+
+    torch.vmap(encode)(torch.zeros(2, 3, 5))
 
 
 @pytest.mark.parametrize("value", [3, 1.5, None, "text", [1.0], object(), {}])

@@ -100,8 +100,9 @@ def _decode(payload: bytes, size: int, threads: int) -> Floats:  # noqa: ARG001
     table = reader.floats(rows * columns, "table").reshape(rows, columns).astype(np.float64)
     reader.finish()
     x = np.empty(size, np.float32)
-    for begin in range(0, size, PIECE):
-        end = min(begin + PIECE, size)
+    piece = PIECE // (2 * rows)  # all rows' estimates are there at once
+    for begin in range(0, size, piece):
+        end = min(begin + piece, size)
         estimates = np.empty((rows, end - begin))
         for row in range(rows):
             places, signs = _hash(seed, row, columns, begin, end)

@@ -182,6 +182,8 @@ def save(path: AnyPath, tensors: Mapping[str, Tensor], *, bits: float | None = N
     if _suffix(path) == ".docofl":
         with replacing(path) as file:
             write_state_dict(source, sinks.FileSink(file), bits=2.0 if bits is None else bits)
+            file.flush()
+            inspect_file(file.name)  # what cannot be read replaces nothing
         return
     if bits is not None:
         raise InvalidInputError(f"bits: found {bits}, expected a .docofl file for it")

@@ -66,9 +66,13 @@ def _place(tensor: Any) -> tuple[Any, ...]:
     if isinstance(tensor, (np.ndarray, np.generic)):
         address = tensor.__array_interface__["data"][0]
         return ("numpy", address, tensor.dtype.str, tensor.shape, tensor.strides)
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError:  # without memory, as within vmap; refused by memory_of
+        address = id(tensor)
     return (
         str(tensor.device),
-        tensor.data_ptr(),
+        address,
         str(tensor.dtype),
         tuple(tensor.shape),
         tensor.stride(),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from docofl_codec._buffers import Framework, Tensor, imported_torch
+from docofl_codec._buffers import Framework, Tensor, imported_torch, torch_memory
 from docofl_codec.errors import CodecError, InvalidInputError
 
 __all__ = [
@@ -128,7 +128,8 @@ def spec_of(name: str, tensor: Tensor) -> TensorSpec:
     value: Any = tensor
     torch = imported_torch()
     if torch is not None and isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
+        dense = value.layout == torch.strided and not (value.is_quantized or value.is_nested)
+        if not dense or value.device.type == "meta":
             raise TypeError(f"tensor {name!r}: expected a dense torch tensor with values")
         found = _torch_name(value.dtype)
         shape = tuple(value.shape)
@@ -165,7 +166,8 @@ def memory_of(spec: TensorSpec, tensor: Tensor) -> Memory:
     if torch is not None and isinstance(tensor, torch.Tensor):
         plain: Any = tensor
         plain = plain.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-        return tidy_memory(dtype, plain.view(torch.uint8).numpy().view(stored_dtype(dtype)))
+        values = torch_memory(f"tensor {spec.name!r}", plain.view(torch.uint8))
+        return tidy_memory(dtype, values.view(stored_dtype(dtype)))
     array = np.asarray(tensor)
     if _numpy_name(array.dtype) != dtype:
         raise InvalidInputError(
