@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
             ("rho", ("--quick",)),
             ("correction", ()),
             ("adaptive", ("--seeds", "3")),
-            ("ef21", ("--rounds", "300")),
+            ("ef21", ("--rounds", "300", "--seeds", "2")),
             ("kv", ("--quick",)),
             ("bw", ("--rounds", "200")),
             ("bc", ("--rounds", "200")),
