@@ -282,10 +282,13 @@ THIRSTY: list[Baseline] = [
 
 
 @pytest.mark.parametrize("codec", THIRSTY, ids=repr)
-@pytest.mark.parametrize("size", [1 << 10, 1 << 14, 1 << 17, 1 << 20])
-def test_memory_is_at_most_twelve_times_the_output(codec: Baseline, size: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "extra"),
+    [(1 << 10, 2_000_000), (1 << 14, 2_000_000), (1 << 17, 2_000_000), (1 << 20, 0)],
+)
+def test_memory_is_at_most_twelve_times_the_output(codec: Baseline, size: int, extra: int) -> None:
     blob = codec.encode(normal(size), seed=SEED)
-    assert peak_bytes(lambda: decode(blob, threads=1)) <= 12 * 4 * size + 2_000_000
+    assert peak_bytes(lambda: decode(blob, threads=1)) <= 12 * 4 * size + extra
 
 
 @pytest.mark.parametrize("codec", [ECQ(bits=2), ECKMeans(bits=2)], ids=repr)
