@@ -86,11 +86,14 @@ inline FuzzTensor take_tensor(FuzzInput* input, DType dtype, std::uint8_t extent
   if (extent == 0x54) size = 132000;
   const bool keeps_signs = extent == 0x55;  // neighbours may resemble each other
   if (keeps_signs) size = 20000;
+  const bool has_parts = extent == 0x56;  // which have some of the patterns, and codes of their own
+  if (has_parts) size = 270000;
   if (given == 0) size = 0;
   FuzzTensor tensor(size, dtype);
   Bytes& memory = *tensor.bytes();
   for (std::size_t i = 0; i < size; ++i) {
-    std::memcpy(memory.data() + i * item, pattern.data() + i % given * item, item);
+    const std::size_t patterns = has_parts ? 1 + i / 20000 % given : given;
+    std::memcpy(memory.data() + i * item, pattern.data() + i % patterns * item, item);
     if (i < given) continue;
     const std::uint64_t random = counter_random(extent, i);
     // The least significant byte, and the sign, of the native byte order.

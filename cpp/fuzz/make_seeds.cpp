@@ -58,10 +58,10 @@ void write_tables(const SeedWriter& seeds, const std::string& name, const Frame&
     blocks = header.block_offsets[0];
   } else {
     const PayloadHeader header = read_payload_header(frame);
-    alphabet = header.layout.alphabet();
+    alphabet = header.code.tables[0].layout.alphabet();
     if (alphabet < 2) return;
-    table.resize(code_table_size(header.lengths, alphabet));
-    write_code_table(header.lengths, alphabet, table.data());
+    table.resize(code_table_size(header.code.tables[0].lengths, alphabet));
+    write_code_table(header.code.tables[0].lengths, alphabet, table.data());
     blocks = header.block_offsets[0];
   }
   table.insert(table.end(), frame.payload.data + blocks, frame.payload.data + frame.payload.size);
@@ -81,8 +81,8 @@ void write_values(const SeedWriter& seeds, const std::string& name, const Frame&
   // Sizes and options that go with the frame's name, so that seeds differ.
   std::uint8_t sum = 0;
   for (const char letter : name) sum = static_cast<std::uint8_t>(31 * sum + letter);
-  for (const std::uint8_t extent :
-       {std::uint8_t(0), std::uint8_t(0x51), std::uint8_t(0x52), std::uint8_t(0x55)}) {
+  for (const std::uint8_t extent : {std::uint8_t(0), std::uint8_t(0x51), std::uint8_t(0x52),
+                                    std::uint8_t(0x55), std::uint8_t(0x56)}) {
     const std::string seed = name + "-" + std::to_string(extent);
     fuzz::Bytes options;
     fuzz::put(&options, static_cast<std::uint8_t>(static_cast<unsigned>(dtype) | (sum & 0xfc)));

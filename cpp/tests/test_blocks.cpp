@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "docofl/frame.h"
@@ -35,20 +36,24 @@ const std::vector<std::size_t>& sizes() {
 DOCOFL_TEST(blocks_cover_a_tensor) {
   for (const std::size_t size : sizes()) {
     const test::Note note("size ", size);
-    const std::size_t blocks = num_blocks(size);
-    DOCOFL_CHECK(block_begin(blocks - 1) < size && size <= block_begin(blocks));
-    DOCOFL_CHECK_EQUAL(block_begin(blocks - 1) + block_length(size, blocks - 1), size);
-    std::size_t covered = 0;
-    std::size_t streams = 0;
-    for (std::size_t block = 0; block < blocks; ++block) {
-      covered += block_length(size, block);
-      streams += static_cast<std::size_t>(split_streams(block_length(size, block), 1).count);
+    for (const std::size_t block_size : {kBlockSize, std::size_t(1) << kMinBlockExponent}) {
+      const Blocks blocks(size, block_size);
+      const std::size_t count = blocks.count();
+      DOCOFL_CHECK(blocks.begin(count - 1) < size && size <= blocks.begin(count));
+      DOCOFL_CHECK_EQUAL(blocks.begin(count - 1) + blocks.length(count - 1), size);
+      DOCOFL_CHECK_EQUAL(blocks.max_length(), std::min(size, block_size));
+      std::size_t covered = 0;
+      std::size_t streams = 0;
+      for (std::size_t block = 0; block < count; ++block) {
+        covered += blocks.length(block);
+        streams += static_cast<std::size_t>(split_streams(blocks.length(block), 1).count);
+      }
+      DOCOFL_CHECK_EQUAL(covered, size);
+      DOCOFL_CHECK_EQUAL(streams, blocks.num_streams());
     }
-    DOCOFL_CHECK_EQUAL(covered, size);
-    DOCOFL_CHECK_EQUAL(streams, num_streams(size));
   }
-  DOCOFL_CHECK_EQUAL(num_blocks(0), 0u);
-  DOCOFL_CHECK_EQUAL(num_streams(0), 0u);
+  DOCOFL_CHECK_EQUAL(Blocks(0).count(), 0u);
+  DOCOFL_CHECK_EQUAL(Blocks(0).num_streams(), 0u);
 }
 
 // docs/format.md, section 3.3, for every length of a block.
@@ -76,9 +81,9 @@ PayloadPlan raw_plan(std::size_t size, unsigned raw_bits, std::size_t outliers_a
   plan.levels = uniform_levels(-1.0f, 1.0f, std::int32_t(1) << raw_bits);
   if (outliers_a_block > 0) plan.levels.num_levels = kMaxLevels;
   plan.code = fixed_width_code(raw_bits);
-  plan.blocks.stream_sizes.assign(num_streams(size), 0);
-  plan.blocks.block_outliers.assign(num_blocks(size), static_cast<std::uint32_t>(outliers_a_block));
-  plan.blocks.num_outliers = outliers_a_block * num_blocks(size);
+  const Blocks blocks(size);
+  plan.blocks.stream_sizes.assign(blocks.num_streams(), 0);
+  plan.blocks.block_outliers.assign(blocks.count(), static_cast<std::uint32_t>(outliers_a_block));
   return plan;
 }
 
@@ -88,10 +93,10 @@ DOCOFL_TEST(offsets_beyond_four_gigabytes) {
   for (const std::size_t size : sizes()) {
     if (size > 5 * kGiga) continue;  // the directory itself would take megabytes
     const test::Note note("size ", size);
-    if (block_length(size, num_blocks(size) - 1) < kOutliers) continue;
+    const std::size_t blocks = Blocks(size).count();
+    if (Blocks(size).length(blocks - 1) < kOutliers) continue;
     const PayloadPlan plan = raw_plan(size, kRawBits, kOutliers);
-    const std::size_t blocks = num_blocks(size);
-    const std::size_t directory = 2 * num_streams(size) + 4 * blocks;
+    const std::size_t directory = 2 * Blocks(size).num_streams() + 4 * blocks;
     const std::size_t header_bytes = 9 + 16 + directory;
     const std::size_t bytes = header_bytes + 3 * size + 6 * kOutliers * blocks;
     DOCOFL_CHECK_EQUAL(payload_size(plan, size), bytes);
@@ -154,9 +159,10 @@ DOCOFL_TEST(sizes_that_the_format_cannot_hold) {
 DOCOFL_TEST(levels_without_a_word_take_that_of_the_one_before) {
   const Levels levels = uniform_levels(0, 6, 6);
   SymbolCode code;
-  code.layout.num_coded = 6;
-  code.lengths[1] = code.lengths[2] = 2;
-  code.lengths[4] = 1;
+  code.tables[0].layout.num_coded = 6;
+  CodeTable& table = code.tables[0];
+  table.lengths[1] = table.lengths[2] = 2;
+  table.lengths[4] = 1;
   constexpr std::size_t kSize = kBlockSize + 100;  // pairs of words are looked up, and single ones
   std::vector<float> seen(kSize), changed(kSize);
   for (std::size_t i = 0; i < kSize; ++i) {
@@ -168,7 +174,7 @@ DOCOFL_TEST(levels_without_a_word_take_that_of_the_one_before) {
   test::for_each_isa([&](const std::string& isa) {
     const test::Note note("isa ", isa);
     const BlockEncoder encoder(levels, code, kSize);
-    for (std::size_t block = 0; block < num_blocks(kSize); ++block) {
+    for (std::size_t block = 0; block < Blocks(kSize).count(); ++block) {
       BlockEncoder::Scratch scratch, expected_scratch;
       const BlockEncoder::Encoded encoded =
           encoder.encode({changed.data(), kSize, DType::kFloat32}, block, block + 1, &scratch);

@@ -43,6 +43,21 @@ DOCOFL_TEST(bytes_rule) {
   }
 }
 
+DOCOFL_TEST(codes_for_parts_of_a_tensor) {
+  for (const test::Distribution& distribution : test::distributions()) {
+    if (std::string(distribution.name) != "layered") continue;
+    const test::Tensor tensor(distribution.make(400000), DType::kFloat32);
+    for (const double bits : {1.0, 3.0}) {
+      const test::Note note("bits ", bits);
+      EcuqOptions options;
+      options.bits = bits;
+      const test::Bytes bytes = test::encode(tensor, options);
+      DOCOFL_CHECK(ecuq_inspect(parse_frame({bytes.data(), bytes.size()})).num_tables > 1);
+      check_determinism(tensor, options);
+    }
+  }
+}
+
 DOCOFL_TEST(entropy_rule) {
   for (const test::Distribution& distribution : test::distributions()) {
     const test::Note note(distribution.name);

@@ -105,6 +105,45 @@ DOCOFL_TEST(large_tensors_of_all_kinds) {
   }
 }
 
+// Values whose spread changes from part to part, by powers of four.
+std::vector<float> parts_of_different_spread(std::size_t size) {
+  std::vector<float> values = test::normal_values(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t part = i / 20000;
+    values[i] = std::ldexp(values[i], -2 * static_cast<int>(part * part % 4));
+  }
+  return values;
+}
+
+DOCOFL_TEST(codes_for_parts_of_a_tensor) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
+    for (const std::size_t size : {262144, 300001}) {
+      const test::Tensor tensor(parts_of_different_spread(size), dtype);
+      for (const double bits : {0.3, 2.0, 3.0, 4.0}) {
+        const test::Note note("dtype ", dtype, ", size ", size, ", bits ", bits);
+        DOCOFL_CHECK_EQUAL(check_round_trip(tensor, with_bits(bits)).num_tables, 2u);
+        EcuqOptions one = with_bits(bits);
+        one.local_tables = false;
+        DOCOFL_CHECK_EQUAL(check_round_trip(tensor, one).num_tables, 1u);
+      }
+    }
+  }
+  for (const test::Distribution& distribution : test::distributions()) {
+    const test::Tensor tensor(distribution.make(270000), DType::kFloat32);
+    for (const double bits : {0.2, 2.0, 4.0}) {
+      const test::Note note(distribution.name, ", bits ", bits);
+      const EcuqInfo info = check_round_trip(tensor, with_bits(bits));
+      if (std::string(distribution.name) == "normal") DOCOFL_CHECK_EQUAL(info.num_tables, 1u);
+    }
+  }
+}
+
+DOCOFL_TEST(more_parts_have_more_tables) {
+  const test::Tensor tensor(parts_of_different_spread(std::size_t(1) << 20), DType::kFloat32);
+  const EcuqInfo info = check_round_trip(tensor, with_bits(3.0));
+  DOCOFL_CHECK(info.num_tables > 2 && info.num_tables <= 8);
+}
+
 DOCOFL_TEST(all_dtypes) {
   for (const DType dtype : {DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
     for (const test::Distribution& distribution : test::distributions()) {

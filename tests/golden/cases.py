@@ -58,6 +58,12 @@ def with_outliers(size: int, seed: int) -> npt.NDArray[np.float32]:
     return x
 
 
+def layered(size: int, seed: int) -> npt.NDArray[np.float32]:
+    """Return parts of different spread."""
+    part = np.arange(size) // 16_384
+    return np.ldexp(bell(size, seed), -2 * (part * part % 4)).astype(np.float32)
+
+
 def two_clusters(size: int, seed: int) -> npt.NDArray[np.float32]:
     """Return values near 0 and, one in 16, near 1."""
     is_one = random_integers(size, seed, 4) == 0
@@ -179,6 +185,10 @@ CASES: dict[str, Case] = {
     # Levels at the means of their values, of a few among many.
     "displaced-single": Case(
         lambda: heavy(8000, 40), Ecuq(bits=3), {"tuple_size": 1, "centroids": True}
+    ),
+    # Codes for parts of a tensor.
+    "local-tables": Case(
+        lambda: layered(270_000, 3), Ecuq(bits=0.3), {"num_tables": 2, "centroids": True}
     ),
     # The paper's rule.
     "entropy": Case(_bell(3000), Ecuq(bits=3, budget="entropy", tolerance=0.1), {}),

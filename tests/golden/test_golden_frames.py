@@ -91,6 +91,7 @@ def test_every_feature_of_the_format_is_shown() -> None:
     assert {info.tuple_size for info in displaced} == {1, 2, 4, 6}
     assert any(info.num_outliers for info in displaced)
     assert any((info.coded_levels or 0) > 16 for info in displaced)
+    assert any((info.num_tables or 0) > 1 for info in displaced)
 
 
 def test_every_feature_of_eden_is_shown() -> None:

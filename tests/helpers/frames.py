@@ -104,6 +104,24 @@ def explicit_levels(*values: float) -> bytes:
     return struct.pack(f"<{len(values)}f", *values)
 
 
+def several_tables(count: int = 2, exponent: int = 14) -> bytes:
+    return bytes([count - 1, exponent])
+
+
+def further_code(
+    lengths: Iterable[int] = (1, 1),
+    *,
+    coded_levels: int = 2,
+    tuple_size: int = 1,
+    raw_bits: int = 0,
+    base: int = 0,
+) -> bytes:
+    """Write a code table with its layout (section 3); none where there are no lengths."""
+    layout = struct.pack("<3BI", tuple_size, raw_bits, coded_levels - 1, base)
+    lengths = tuple(lengths)
+    return layout + (code_table(lengths) if lengths else b"")
+
+
 def stream_sizes(*sizes: int) -> bytes:
     return struct.pack(f"<{len(sizes)}H", *sizes)
 
@@ -123,7 +141,9 @@ class EcuqPayload:
     coded_levels: int = 2
     entropy: float = 1.0
     levels: bytes = uniform_levels()
+    tables: bytes = b""  # with mode bit 3: their number and the size of blocks
     table: bytes = code_table([1, 1])
+    further: bytes = b""  # tables with their layouts
     directory: bytes = stream_sizes(1)
     blocks: bytes = pack_bits("010")
 
@@ -137,7 +157,8 @@ class EcuqPayload:
             self.coded_levels - 1,
             self.entropy,
         )
-        return parameters + self.levels + self.table + self.directory + self.blocks
+        tables = self.tables + self.table + self.further
+        return parameters + self.levels + tables + self.directory + self.blocks
 
     def frame(self, *shape: int, dtype: int = FLOAT32, version: int = 1) -> bytes:
         return make_frame(self.payload(), shape or (3,), dtype=dtype, version=version)

@@ -37,6 +37,8 @@ struct EcuqOptions {
   // Not for Budget::kEntropy: levels at the means of their values, where that pays; values are then
   // within a step instead of half a step.
   bool centroids = true;
+  // For Budget::kBytes: a few Huffman codes for parts of a large tensor, where that pays.
+  bool local_tables = true;
   double step = 0;  // for Budget::kNone: the distance of levels, which are its multiples
   int threads = 0;  // 0: as many as OpenMP would use; never changes a byte
 };
@@ -96,7 +98,7 @@ struct EcuqInfo {
   bool dependent = false;          // dependent quantization (quality "best")
   bool transformed = false;        // levels give coefficients of runs of neighbours
   bool centroids = false;          // values come back as the means of those with their level
-  std::uint32_t num_tables = 1;    // code tables that segments choose from
+  std::uint32_t num_tables = 1;    // code tables that parts of the tensor choose from
   std::uint32_t num_levels = 0;    // K, or the number of explicit levels, or of those with rANS
   std::uint32_t coded_levels = 0;  // W
   std::uint32_t tuple_size = 0;    // t

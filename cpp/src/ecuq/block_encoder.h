@@ -7,6 +7,7 @@
 
 #include "docofl/tensor.h"
 #include "ecuq/block_quantizer.h"
+#include "ecuq/blocks.h"
 #include "ecuq/levels.h"
 #include "ecuq/symbol_code.h"
 #include "entropy/huffman.h"
@@ -37,18 +38,26 @@ class BlockEncoder {
                  Scratch* scratch) const;
 
  private:
-  Layout layout_;
-  BlockQuantizer quantizer_;
-  CodeWords words_;
-  std::unique_ptr<const HuffmanPairs> pairs_;  // null where they do not pay
-  unsigned max_length_ = 0;
+  // A code table as the loops need it.
+  struct Code {
+    Code(const Levels& levels, const CodeTable& table, std::size_t size);
+
+    Layout layout;
+    BlockQuantizer quantizer;
+    CodeWords words;
+    std::unique_ptr<const HuffmanPairs> pairs;  // null where they do not pay
+    unsigned max_length = 0;                    // 0 where there are no words
+  };
+
+  Blocks blocks_;
+  std::vector<Code> codes_;
+  std::vector<std::uint8_t> choices_;
 };
 
 // What a pass over all blocks found out, and where it left their bytes.
 struct EncodedBlocks {
   std::vector<std::uint16_t> stream_sizes;
   std::vector<std::uint32_t> block_outliers;
-  std::uint64_t num_outliers = 0;
   std::uint8_t* bytes = nullptr;  // one after the other; null where they are not to be had
 };
 

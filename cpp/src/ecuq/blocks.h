@@ -9,16 +9,11 @@
 namespace docofl {
 
 constexpr std::size_t kBlockSize = 65536;
+// Where blocks choose among code tables, the power of two that their size is.
+constexpr unsigned kMinBlockExponent = 14;
+constexpr unsigned kMaxBlockExponent = 16;
+static_assert(kBlockSize == std::size_t(1) << kMaxBlockExponent);
 constexpr std::size_t kMultiStreamSize = 4096;
-
-inline std::size_t num_blocks(std::size_t size) { return divide_up(size, kBlockSize); }
-
-inline std::size_t block_begin(std::size_t block) { return block * kBlockSize; }
-
-inline std::size_t block_length(std::size_t size, std::size_t block) {
-  const std::size_t left = size - block_begin(block);
-  return left < kBlockSize ? left : kBlockSize;
-}
 
 // The code words of a block, shared out to its streams.
 struct StreamSplit {
@@ -33,12 +28,34 @@ inline StreamSplit split_streams(std::size_t block_length, unsigned tuple) {
   return {kHuffmanStreams, {each, each, each, words - 3 * each}};
 }
 
-// Only the last block can have one stream, so block b's sizes start at b * kHuffmanStreams.
-inline std::size_t num_streams(std::size_t size) {
-  if (size == 0) return 0;
-  const std::size_t last = num_blocks(size) - 1;
-  return last * kHuffmanStreams +
-         static_cast<std::size_t>(split_streams(block_length(size, last), 1).count);
-}
+class Blocks {
+ public:
+  explicit Blocks(std::size_t size, std::size_t block_size = kBlockSize)
+      : size_(size), block_size_(block_size) {}
+
+  std::size_t size() const { return size_; }
+  std::size_t count() const { return divide_up(size_, block_size_); }
+
+  // Coordinates of the longest.
+  std::size_t max_length() const { return size_ < block_size_ ? size_ : block_size_; }
+
+  std::size_t begin(std::size_t block) const { return block * block_size_; }
+
+  std::size_t length(std::size_t block) const {
+    const std::size_t left = size_ - begin(block);
+    return left < block_size_ ? left : block_size_;
+  }
+
+  // Only the last block can have one stream, so block b's sizes start at b * kHuffmanStreams.
+  std::size_t num_streams() const {
+    if (size_ == 0) return 0;
+    const std::size_t last = count() - 1;
+    return last * kHuffmanStreams + static_cast<std::size_t>(split_streams(length(last), 1).count);
+  }
+
+ private:
+  std::size_t size_;
+  std::size_t block_size_;
+};
 
 }  // namespace docofl

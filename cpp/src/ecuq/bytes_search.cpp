@@ -13,6 +13,7 @@
 #include "common/parallel.h"
 #include "ecuq/level_grid.h"
 #include "ecuq/level_means.h"
+#include "ecuq/local_codes.h"
 #include "ecuq/symbol_code.h"
 
 namespace docofl {
@@ -71,7 +72,7 @@ class BytesSearch {
     rough_ = search(coarse_sample_, 0, end(), start, limit(), slack);
     if (rough_ == 0) return std::nullopt;
     const Grid& grid = grid_for(coarse_sample_, rough_);
-    const LevelMeans means(coarse_sample_, grid.levels, grid.code.layout);
+    const LevelMeans means(coarse_sample_, grid.levels, grid.code);
     has_means_ = options_.centroids && means.pay(tensor_.size);
     if (has_means_) means_bits_ = means.bits() / static_cast<double>(tensor_.size);
     const double error = has_means_ ? means.mean_error() : means.centre_error();
@@ -83,7 +84,7 @@ class BytesSearch {
 
   // The squared error of a plan of this search.
   double error_of(const PayloadPlan& plan) const {
-    const LevelMeans means(sample_, plan.levels, plan.code.layout);
+    const LevelMeans means(sample_, plan.levels, plan.code);
     return plan.levels.is_displaced() ? means.mean_error() : means.centre_error();
   }
 
@@ -99,6 +100,7 @@ class BytesSearch {
     // Aim at the middle of the accepted band, as the sample is never quite right.
     double margin = first_margin();
     double correction = means_bits_ + (sample_.is_whole() ? 0 : first_correction());
+    find_groups();
     for (int attempt = 0; attempt < kMaxPasses; ++attempt) {
       const double most = options_.bits - correction;
       std::int64_t proposal = propose(fits, exceeds, most - margin);
@@ -112,7 +114,7 @@ class BytesSearch {
       if (best) best->blocks.bytes = nullptr;  // about to be overwritten
       double squared_error = 0;
       if (has_means_ || compares_error()) {
-        const LevelMeans means(sample_, grid.levels, grid.code.layout);
+        const LevelMeans means(sample_, grid.levels, grid.code);
         if (has_means_) means.displace(&grid.levels);
         squared_error = has_means_ ? means.mean_error() : means.centre_error();
       }
@@ -164,6 +166,10 @@ class BytesSearch {
   static constexpr double kSlack = 0.3;
   // Bits a coordinate with which a first one is.
   static constexpr double kRoughSlack = 0.06;
+  // Codes for parts of a tensor take time: where they save a small part of the bytes, or less than
+  // so many bits a coordinate, there are none.
+  static constexpr double kMaxLocalBits = 5;
+  static constexpr double kMinLocalSaving = 0.02;
   static constexpr int kMaxPasses = 8;
   static constexpr int kMaxProbes = 48;
   static constexpr int kMaxGuesses = 8;
@@ -225,8 +231,28 @@ class BytesSearch {
     if (known != grids_.end()) return known->second;
     Grid& grid = grids_[key];
     grid.levels = levels(fineness);
-    grid.code = choose_code(sample, grid.levels, tensor_.size, options_.threads);
+    grid.code = groups_ && &sample == &sample_
+                    ? groups_->choose_code(grid.levels, options_.threads)
+                    : choose_code(sample, grid.levels, Blocks(tensor_.size), options_.threads);
     return grid;
+  }
+
+  // Finds out whether parts of the tensor differ so much that they should have codes of their own,
+  // at the fineness of the coarse sample; with these a finer grid fits.
+  void find_groups() {
+    if (!options_.local_tables || options_.bits > kMaxLocalBits || rough_ == 0) return;
+    const Grid grid = grid_for(sample_, rough_);
+    groups_ = BlockGroups::find(sample_, grid.levels, tensor_.size);
+    if (!groups_) return;
+    grids_.clear();
+    const double saved = grid.code.bits - grid_for(sample_, rough_).code.bits;
+    if (saved < kMinLocalSaving) {
+      groups_.reset();
+      grids_.clear();
+      return;
+    }
+    const double finer = static_cast<double>(rough_) * rough_exp2(saved);
+    rough_ = static_cast<std::int64_t>(std::min(finer, static_cast<double>(end() - 1)));
   }
 
   // The fineness of a bell-shaped vector whose middle 80 % spread like the sample's.
@@ -301,9 +327,10 @@ class BytesSearch {
   Anchor anchor_;
   int parts_;
   double tolerance_;
-  std::int64_t rough_ = 0;  // the fineness that the coarse sample found
-  bool has_means_ = false;  // some levels lie at the means of their values
-  double means_bits_ = 0;   // what that takes, a coordinate
+  std::int64_t rough_ = 0;             // the fineness that the coarse sample found
+  bool has_means_ = false;             // some levels lie at the means of their values
+  double means_bits_ = 0;              // what that takes, a coordinate
+  std::optional<BlockGroups> groups_;  // blocks that have code tables of their own
   std::map<std::pair<const Sample*, std::int64_t>, Grid> grids_;
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -43,59 +44,105 @@ struct DecodeScratch {
   std::size_t origin = 0;  // the coordinate at the start of the output
 };
 
+// A code table as the loops need it. It must not move: its loops point into it.
+class TableDecoder {
+ public:
+  TableDecoder(const PayloadHeader& header, const CodeTable& table, bool multi_stream,
+               bool past_caches)
+      : layout_(table.layout) {
+    const Levels& levels = header.levels;
+    work_.base = layout_.base;
+    work_.pairs = layout_.tuple > 1;
+    work_.past_caches = past_caches;
+    work_.table_size = layout_.num_coded;
+    if (levels.is_explicit()) {
+      std::copy(levels.explicit_values.begin(), levels.explicit_values.end(), values_.begin());
+      work_.table = values_.data();
+    } else {
+      work_.grid = make_grid(levels);
+      if (levels.is_displaced()) displace(levels, header.code.tables[0].layout.base);
+      if (layout_.num_coded <= kFewLevels) tabulate();
+    }
+    if (layout_.alphabet() > 1) {
+      huffman_.emplace(table.lengths, layout_.num_coded, layout_.tuple, multi_stream);
+    }
+  }
+  TableDecoder(const TableDecoder&) = delete;
+  TableDecoder& operator=(const TableDecoder&) = delete;
+
+  const Layout& layout() const { return layout_; }
+
+  // How coded levels become values, without place and count.
+  const Reconstruction& work() const { return work_; }
+
+  // Null without code words.
+  const HuffmanDecoder* huffman() const { return huffman_ ? &*huffman_ : nullptr; }
+
+ private:
+  // Displacements are those of levels, which may have other numbers in this table than in the
+  // first, whose base is given, or none.
+  void displace(const Levels& levels, std::int32_t first_base) {
+    const std::int64_t first =
+        std::int64_t(first_base) + levels.first_displaced - std::int64_t(layout_.base);
+    for (std::size_t i = 0; i < levels.displacements.size(); ++i) {
+      const std::int64_t coded = first + static_cast<std::int64_t>(i);
+      if (coded < 0 || coded >= static_cast<std::int64_t>(layout_.num_coded)) continue;
+      if (work_.displacements == nullptr) {
+        work_.displacements = displacements_.data();
+        work_.first_displaced = static_cast<unsigned>(coded);
+      }
+      displacements_[static_cast<std::size_t>(coded) - work_.first_displaced] =
+          levels.displacements[i];
+    }
+  }
+
+  void tabulate() {
+    std::uint8_t all[kFewLevels];
+    std::iota(std::begin(all), std::end(all), std::uint8_t(0));
+    Reconstruction few = work_;
+    few.pairs = few.past_caches = false;
+    few.coded = all;
+    few.out = values_.data();
+    few.count = layout_.num_coded;
+    kernels().reconstruct(&few);
+    work_.table = values_.data();
+  }
+
+  Layout layout_;
+  Reconstruction work_{};
+  // Values of explicit levels, or of all coded ones where they are few.
+  std::array<float, kMaxCodedLevels> values_{};
+  std::array<std::int8_t, kMaxDisplaced> displacements_{};
+  std::optional<HuffmanDecoder> huffman_;
+};
+
 class BlockDecoder {
  public:
   BlockDecoder(const Frame& frame, const PayloadHeader& header, DType out_dtype, bool past_caches)
-      : frame_(frame), header_(header) {
-    const Layout& layout = header.layout;
-    is_direct_ = out_dtype == DType::kFloat32 && !is_half(frame.header.dtype);
-    levels_.base = layout.base;
-    levels_.pairs = layout.tuple > 1;
-    levels_.past_caches = is_direct_ && past_caches;
-    if (header.levels.is_explicit()) {
-      std::copy(header.levels.explicit_values.begin(), header.levels.explicit_values.end(),
-                values_.begin());
-      levels_.table = values_.data();
-    } else {
-      levels_.grid = make_grid(header.levels);
-      if (header.levels.is_displaced()) {
-        std::copy(header.levels.displacements.begin(), header.levels.displacements.end(),
-                  displacements_.begin());
-        levels_.displacements = displacements_.data();
-        levels_.first_displaced = header.levels.first_displaced;
-      }
-      if (layout.num_coded <= kFewLevels) {
-        std::uint8_t all[kFewLevels];
-        std::iota(std::begin(all), std::end(all), std::uint8_t(0));
-        Reconstruction few = levels_;
-        few.pairs = few.past_caches = false;
-        few.coded = all;
-        few.out = values_.data();
-        few.count = layout.num_coded;
-        kernels().reconstruct(&few);
-        levels_.table = values_.data();
-      }
-    }
-    levels_.table_size = layout.num_coded;
-    if (layout.alphabet() > 1) {
-      huffman_.emplace(header.lengths, layout.num_coded, layout.tuple,
-                       frame.size >= kMultiStreamSize);
+      : frame_(frame),
+        header_(header),
+        is_direct_(out_dtype == DType::kFloat32 && !is_half(frame.header.dtype)) {
+    for (const CodeTable& table : header.code.tables) {
+      tables_.emplace_back(header, table, frame.size >= kMultiStreamSize,
+                           is_direct_ && past_caches);
     }
   }
 
   // Decodes the code words of a block, while the values of the worker's block before are written.
   void decode(std::size_t block, const MutableTensorView& out, DecodeScratch* scratch) const {
-    const std::size_t length = block_length(frame_.size, block);
+    const std::size_t length = header_.blocks.length(block);
+    const TableDecoder& table = table_of(block);
     std::vector<std::uint8_t>& coded = scratch->coded[scratch->second];
     scratch->second = !scratch->second;
-    if (coded.empty()) coded.resize(std::min(frame_.size, kBlockSize) + kMaxTuple);
+    if (coded.empty()) coded.resize(header_.blocks.max_length() + kMaxTuple);
     const std::uint8_t* rest = decode_streams(block, length, coded.data(), &scratch->rest);
     complete(out, scratch);
     scratch->open = block;
-    if (is_direct_ && header_.layout.raw_bits == 0) {
-      scratch->rest = levels_;
+    if (is_direct_ && table.layout().raw_bits == 0) {
+      scratch->rest = table.work();
       scratch->rest.coded = coded.data();
-      scratch->rest.out = static_cast<float*>(out.data) + block_begin(block) - scratch->origin;
+      scratch->rest.out =
+          static_cast<float*>(out.data) + header_.blocks.begin(block) - scratch->origin;
       scratch->rest.count = length;
     } else {
       reconstruct(block, length, coded.data(), rest, out, scratch);
@@ -115,13 +162,18 @@ class BlockDecoder {
     throw Error(ErrorKind::kCorruptFrame, "ECUQ block " + std::to_string(block) + ": " + what);
   }
 
+  const TableDecoder& table_of(std::size_t block) const {
+    return tables_[header_.code.is_local() ? header_.code.choices[block] : 0];
+  }
+
   // Decodes the code words of a block, and returns where its raw bits start.
   // SAFETY: read_directory made sure that all parts of the block lie inside the payload.
   const std::uint8_t* decode_streams(std::size_t block, std::size_t length, std::uint8_t* coded,
                                      Reconstruction* beside) const {
     const std::uint8_t* next = frame_.payload.data + header_.block_offsets[block];
-    const unsigned tuple = header_.layout.tuple;
-    if (!huffman_) {
+    const TableDecoder& table = table_of(block);
+    const unsigned tuple = table.layout().tuple;
+    if (table.huffman() == nullptr) {
       std::memset(coded, 0, length);
       return next;
     }
@@ -132,7 +184,7 @@ class BlockDecoder {
                     header_.stream_sizes[block * kHuffmanStreams + static_cast<std::size_t>(s)]};
       next += streams[s].size;
     }
-    if (!huffman_->decode(streams, split.words, split.count, coded, beside)) {
+    if (!table.huffman()->decode(streams, split.words, split.count, coded, beside)) {
       corrupt(block, "a stream does not end with its last code word and zero bits");
     }
     // Level 0 after the last coordinate: half a byte, then whole ones.
@@ -148,15 +200,16 @@ class BlockDecoder {
   // The values of up to kOutlierPiece levels of the grid.
   void values_at(const std::uint32_t* levels, std::size_t count, float* values) const {
     const std::uint8_t no_coded[kOutlierPiece] = {};
-    kernels().reconstruct_raw(levels_.grid, 0, 0, no_coded, levels, count, values);
+    kernels().reconstruct_raw(tables_[0].work().grid, 0, 0, no_coded, levels, count, values);
   }
 
   // Values of coordinates [begin, begin + count) of a block.
-  void reconstruct_piece(std::size_t begin, std::size_t count, const std::uint8_t* coded,
-                         const std::uint8_t* raw, DecodeScratch* scratch, float* values) const {
-    const Layout& layout = header_.layout;
+  static void reconstruct_piece(const TableDecoder& table, std::size_t begin, std::size_t count,
+                                const std::uint8_t* coded, const std::uint8_t* raw,
+                                DecodeScratch* scratch, float* values) {
+    const Layout& layout = table.layout();
     if (layout.raw_bits == 0) {
-      Reconstruction piece = levels_;
+      Reconstruction piece = table.work();
       piece.coded = coded + (piece.pairs ? begin / 2 : begin);
       piece.out = values;
       piece.count = count;
@@ -170,7 +223,7 @@ class BlockDecoder {
     std::memcpy(scratch->packed.data(), raw + begin * layout.raw_bits / 8,
                 divide_up(count * layout.raw_bits, 8));
     kernels().unpack_raw(scratch->packed.data(), count, layout.raw_bits, scratch->raw.data());
-    kernels().reconstruct_raw(levels_.grid, layout.base, layout.raw_bits, coded + begin,
+    kernels().reconstruct_raw(table.work().grid, layout.base, layout.raw_bits, coded + begin,
                               scratch->raw.data(), count, values);
   }
 
@@ -178,27 +231,28 @@ class BlockDecoder {
   void reconstruct(std::size_t block, std::size_t length, const std::uint8_t* coded,
                    const std::uint8_t* raw, const MutableTensorView& out,
                    DecodeScratch* scratch) const {
-    const std::size_t raw_bits = length * header_.layout.raw_bits;
+    const TableDecoder& table = table_of(block);
+    const std::size_t raw_bits = length * table.layout().raw_bits;
     if (raw_bits % 8 != 0 && raw[raw_bits / 8] >> (raw_bits % 8) != 0) {
       corrupt(block, "expected zero bits after the raw bits");
     }
-    const std::size_t start = block_begin(block) - scratch->origin;
+    const std::size_t start = header_.blocks.begin(block) - scratch->origin;
     for (std::size_t begin = 0; begin < length; begin += kPiece) {
       const std::size_t count = std::min(kPiece, length - begin);
       if (is_direct_) {
         float* const values = static_cast<float*>(out.data) + start + begin;
-        reconstruct_piece(begin, count, coded, raw, scratch, values);
+        reconstruct_piece(table, begin, count, coded, raw, scratch, values);
       } else {
         scratch->values.resize(kPiece);
-        reconstruct_piece(begin, count, coded, raw, scratch, scratch->values.data());
+        reconstruct_piece(table, begin, count, coded, raw, scratch, scratch->values.data());
         store_frame_values(scratch->values.data(), count, frame_.header.dtype, out, start + begin);
       }
     }
   }
 
   void restore_outliers(std::size_t block, const MutableTensorView& out, std::size_t origin) const {
-    const std::size_t length = block_length(frame_.size, block);
-    const WindowParams window = header_.layout.window();
+    const std::size_t length = header_.blocks.length(block);
+    const WindowParams window = table_of(block).layout().window();
     const std::size_t total = header_.block_outliers[block];
     const std::uint8_t* next =
         frame_.payload.data + header_.block_offsets[block + 1] - total * kOutlierBytes;
@@ -223,7 +277,7 @@ class BlockDecoder {
       float values[kOutlierPiece];
       values_at(levels, count, values);
       for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t place = block_begin(block) - origin + positions[i];
+        const std::size_t place = header_.blocks.begin(block) - origin + positions[i];
         if (is_direct_) {
           static_cast<float*>(out.data)[place] = values[i];
         } else {
@@ -235,13 +289,21 @@ class BlockDecoder {
 
   const Frame& frame_;
   const PayloadHeader& header_;
-  Reconstruction levels_{};  // without place and count
-  // Values of explicit levels, or of all coded ones where they are few.
-  std::array<float, kMaxCodedLevels> values_{};
-  std::array<std::int8_t, kMaxDisplaced> displacements_{};
-  bool is_direct_ = false;  // reconstructed values are the output's
-  std::optional<HuffmanDecoder> huffman_;
+  bool is_direct_;  // reconstructed values are the output's
+  std::deque<TableDecoder> tables_;
 };
+
+// All blocks, those with the same table one after the other: it stays in the cache.
+std::vector<std::size_t> order_by_table(const PayloadHeader& header) {
+  std::vector<std::size_t> order(header.blocks.count());
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  const std::vector<std::uint8_t>& choices = header.code.choices;
+  if (header.code.is_local()) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return choices[a] < choices[b]; });
+  }
+  return order;
+}
 
 }  // namespace
 
@@ -251,17 +313,19 @@ EcuqInfo ecuq_inspect(const Frame& frame) {
   const PayloadHeader header = read_payload_header(frame);
   EcuqInfo info;
   if (frame.size == 0) return info;
+  const Layout& layout = header.code.tables[0].layout;
   info.explicit_levels = header.levels.is_explicit();
   info.centroids = header.levels.is_displaced();
+  info.num_tables = static_cast<std::uint32_t>(header.code.tables.size());
   info.num_levels = static_cast<std::uint32_t>(header.levels.num_levels);
-  info.coded_levels = header.layout.num_coded;
-  info.tuple_size = header.layout.tuple;
-  info.raw_bits = header.layout.raw_bits;
+  info.coded_levels = layout.num_coded;
+  info.tuple_size = layout.tuple;
+  info.raw_bits = layout.raw_bits;
   for (const std::uint32_t outliers : header.block_outliers) info.num_outliers += outliers;
   info.x_min = header.levels.x_min;
   info.x_max = header.levels.x_max;
   info.step = info.explicit_levels ? 0 : make_grid(header.levels).step;
-  info.entropy = header.entropy;
+  info.entropy = header.code.entropy;
   return info;
 }
 
@@ -271,10 +335,10 @@ void ecuq_decode(const Frame& frame, const MutableTensorView& out, int threads) 
   const PayloadHeader header = read_payload_header(frame);
   if (frame.size == 0) return;
   const BlockDecoder decoder(frame, header, out.dtype, frame.size >= kMinPastCaches);
-  const std::size_t blocks = num_blocks(frame.size);
-  std::vector<DecodeScratch> scratch(num_workers(blocks, threads));
-  parallel_for(blocks, threads, [&](std::size_t block, int worker) {
-    decoder.decode(block, out, &scratch[worker]);
+  const std::vector<std::size_t> order = order_by_table(header);
+  std::vector<DecodeScratch> scratch(num_workers(order.size(), threads));
+  parallel_for(order.size(), threads, [&](std::size_t number, int worker) {
+    decoder.decode(order[number], out, &scratch[worker]);
   });
   parallel_for(scratch.size(), threads,
                [&](std::size_t worker, int) { decoder.complete(out, &scratch[worker]); });
@@ -286,7 +350,7 @@ void ecuq_decode_pieces(const Frame& frame, int threads, const UsePiece& use) {
   const PayloadHeader header = read_payload_header(frame);
   if (frame.size == 0) return;
   const BlockDecoder decoder(frame, header, DType::kFloat32, false);
-  const std::size_t blocks = num_blocks(frame.size);
+  const std::size_t blocks = header.blocks.count();
   struct Worker {
     DecodeScratch scratch;
     std::vector<float> values;
@@ -294,13 +358,13 @@ void ecuq_decode_pieces(const Frame& frame, int threads, const UsePiece& use) {
   std::vector<Worker> workers(num_workers(blocks, threads));
   parallel_for(blocks, threads, [&](std::size_t block, int index) {
     Worker& worker = workers[index];
-    const std::size_t length = block_length(frame.size, block);
-    worker.values.resize(std::min(frame.size, kBlockSize));
-    worker.scratch.origin = block_begin(block);
+    const std::size_t length = header.blocks.length(block);
+    worker.values.resize(header.blocks.max_length());
+    worker.scratch.origin = header.blocks.begin(block);
     const MutableTensorView values{worker.values.data(), length, DType::kFloat32};
     decoder.decode(block, values, &worker.scratch);
     decoder.complete(values, &worker.scratch);
-    use(block_begin(block), worker.values.data(), length, index);
+    use(header.blocks.begin(block), worker.values.data(), length, index);
   });
 }
 

@@ -90,9 +90,7 @@ EcuqPlan ecuq_plan(const FrameHeader& header, const TensorView& tensor, const Ec
     if (room.size > start) request.room = {room.data + start, room.size - start};
     impl->payload = plan_payload(request);
     impl->payload_bytes = payload_size(impl->payload, impl->size);
-    if (impl->payload.rans || impl->payload.levels.is_displaced()) {
-      impl->header.version = kSecondVersion;
-    }
+    impl->header.version = payload_version(impl->payload);
     // A frame that does not fit the room will be written elsewhere.
     if (frame_size(header, impl->payload_bytes) > room.size) {
       impl->payload.blocks.bytes = nullptr;

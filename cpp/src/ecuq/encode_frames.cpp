@@ -32,7 +32,7 @@ class FrameWork {
   const TensorView& tensor() const { return tensor_; }
   bool is_planned() const { return encoder_ != nullptr || whole_ != nullptr; }
   bool is_whole() const { return whole_ != nullptr; }
-  std::size_t num_pieces() const { return is_whole() ? 1 : num_blocks(tensor_.size); }
+  std::size_t num_pieces() const { return is_whole() ? 1 : Blocks(tensor_.size).count(); }
 
   // Makes a code for the blocks, if there is one without a pass over the tensor.
   void plan_blocks(const EcuqOptions& options) {
@@ -42,8 +42,8 @@ class FrameWork {
     encoder_ = std::make_unique<BlockEncoder>(open->levels, open->code, size);
     plan_.levels = std::move(open->levels);
     plan_.code = open->code;
-    plan_.blocks.stream_sizes.resize(num_streams(size));
-    plan_.blocks.block_outliers.resize(num_blocks(size));
+    plan_.blocks.stream_sizes.resize(Blocks(size).num_streams());
+    plan_.blocks.block_outliers.resize(Blocks(size).count());
     payload_bytes_ = static_cast<std::size_t>(plan_.code.bits * static_cast<double>(size) / 8);
   }
 
@@ -84,10 +84,6 @@ class FrameWork {
   void finish(const EcuqOptions& options) {
     if (is_whole()) return;
     if (is_beyond_->load()) return encode_whole(options);
-    plan_.blocks.num_outliers = 0;
-    for (const std::uint32_t count : plan_.blocks.block_outliers) {
-      plan_.blocks.num_outliers += count;
-    }
     payload_bytes_ = payload_size(plan_, tensor_.size);
     size_ = frame_size(header_, payload_bytes_);
   }
@@ -99,7 +95,7 @@ class FrameWork {
     if (is_whole() && is_missing) std::memcpy(out, whole_.get(), size_);
     if (is_whole()) return;
     FrameHeader header = header_;
-    if (plan_.levels.is_displaced()) header.version = kSecondVersion;
+    header.version = payload_version(plan_);
     std::uint8_t* const payload = write_frame_header(header, payload_bytes_, out);
     write_payload_header(plan_, tensor_.size, payload);
     seal_frame(out, size_, threads);

@@ -43,15 +43,16 @@ std::optional<Levels> distinct_values(const TensorView& tensor, const Sample& sa
   DistinctValues distinct;
   if (!distinct.add(sample.values(), sample.size())) return std::nullopt;
   if (!sample.is_whole()) {
-    const std::size_t blocks = num_blocks(tensor.size);
-    std::vector<DistinctValues> found(num_workers(blocks, threads), distinct);
+    const Blocks blocks(tensor.size);
+    std::vector<DistinctValues> found(num_workers(blocks.count(), threads), distinct);
     std::vector<std::vector<float>> scratch(found.size());
     std::atomic<bool> few{true};
-    parallel_for(blocks, threads, [&](std::size_t block, int worker) {
+    parallel_for(blocks.count(), threads, [&](std::size_t block, int worker) {
       if (!few.load(std::memory_order_relaxed)) return;
-      const std::size_t length = block_length(tensor.size, block);
+      const std::size_t length = blocks.length(block);
       if (tensor.dtype != DType::kFloat32) scratch[worker].resize(kBlockSize);
-      const float* values = load_values(tensor, block_begin(block), length, scratch[worker].data());
+      const float* values =
+          load_values(tensor, blocks.begin(block), length, scratch[worker].data());
       if (!found[worker].add(values, length)) few.store(false);
     });
     if (!few.load()) return std::nullopt;
@@ -75,14 +76,14 @@ double explicit_entropy(const TensorView& tensor, const Levels& levels, int thre
   Layout layout;
   layout.num_coded = static_cast<unsigned>(levels.explicit_values.size());
   const BlockQuantizer quantizer(levels, layout);
-  const std::size_t blocks = num_blocks(tensor.size);
-  std::vector<Worker> workers(num_workers(blocks, threads));
-  parallel_for(blocks, threads, [&](std::size_t block, int index) {
+  const Blocks blocks(tensor.size);
+  std::vector<Worker> workers(num_workers(blocks.count(), threads));
+  parallel_for(blocks.count(), threads, [&](std::size_t block, int index) {
     Worker& worker = workers[index];
-    const std::size_t length = block_length(tensor.size, block);
+    const std::size_t length = blocks.length(block);
     std::uint32_t counts[kMaxAlphabet] = {};
     worker.symbols.resize(kBlockSize);
-    quantizer.run(tensor, block_begin(block), {0, length}, &worker.scratch, worker.symbols.data());
+    quantizer.run(tensor, blocks.begin(block), {0, length}, &worker.scratch, worker.symbols.data());
     kernels().histogram(worker.symbols.data(), length, counts);
     for (std::size_t a = 0; a < kMaxAlphabet; ++a) worker.counts[a] += counts[a];
   });

@@ -30,9 +30,10 @@ std::int64_t level_at_zero(const GridParams& grid) {
 
 }  // namespace
 
-LevelMeans::LevelMeans(const Sample& sample, const Levels& levels, const Layout& layout)
+LevelMeans::LevelMeans(const Sample& sample, const Levels& levels, const SymbolCode& code)
     : min_count_(sample.is_whole() && sample.size() < 2 * kEnough ? 1 : kMinMeanCount) {
   const GridParams grid = make_grid(levels);
+  const Layout& layout = code.tables[0].layout;
   if (layout.raw_bits == 0 && grid.narrow) levels_.resize(layout.num_coded);
   zero_ = static_cast<std::size_t>(level_at_zero(grid) - layout.base);
   std::int32_t found[kPiece];

@@ -6,16 +6,17 @@
 
 #include "ecuq/levels.h"
 #include "ecuq/sample.h"
+#include "ecuq/symbol_code.h"
 
 namespace docofl {
 
 // The values of a sample that coded levels stand for: their means, and the error without and with
 // them. A frame has room for those of 16 neighbours: the ones that gain most are taken. A level at
-// zero stays there, so that zeros stay zeros. For uniform levels; with raw bits, or on grids that
-// are not narrow, none is taken.
+// zero stays there, so that zeros stay zeros. For uniform levels, of the first code table; with raw
+// bits, or on grids that are not narrow, none is taken.
 class LevelMeans {
  public:
-  LevelMeans(const Sample& sample, const Levels& levels, const Layout& layout);
+  LevelMeans(const Sample& sample, const Levels& levels, const SymbolCode& code);
 
   // Mean squared error of values at the centres of their bins.
   double centre_error() const { return centre_error_; }

@@ -7,6 +7,7 @@
 
 #include "docofl/frame.h"
 #include "ecuq/block_encoder.h"
+#include "ecuq/blocks.h"
 #include "ecuq/levels.h"
 #include "ecuq/rans_write.h"
 #include "ecuq/symbol_code.h"
@@ -26,8 +27,8 @@ struct PayloadPlan {
   std::optional<RansPlan> rans;   // then it is this, of the rANS coder, and nothing else
 };
 
-// Whether the directory counts outliers: where some levels of the grid have no code word.
-bool has_outliers(const Levels& levels, const Layout& layout);
+// The least version of a frame that can have it.
+std::uint8_t payload_version(const PayloadPlan& plan);
 
 // Bytes before the blocks.
 std::size_t payload_header_size(const Levels& levels, const SymbolCode& code, std::size_t size);
@@ -39,8 +40,7 @@ std::size_t payload_size(const PayloadPlan& plan, std::size_t size);
 std::size_t charged_bytes(const PayloadPlan& plan, std::size_t size);
 
 // Bytes of one block.
-std::size_t block_bytes(const std::uint16_t* stream_sizes, int streams, std::size_t length,
-                        unsigned raw_bits, std::size_t outliers);
+std::size_t block_bytes(const PayloadPlan& plan, std::size_t size, std::size_t block);
 
 // Writes everything before the blocks and returns where they start.
 std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, std::uint8_t* out);
@@ -49,10 +49,9 @@ std::uint8_t* write_payload_header(const PayloadPlan& plan, std::size_t size, st
 // reach it.
 struct PayloadHeader {
   Levels levels;
-  Layout layout;
   bool has_outliers = false;
-  double entropy = 0;
-  CodeLengths lengths{};
+  SymbolCode code;
+  Blocks blocks{0};
   std::vector<std::uint16_t> stream_sizes;
   std::vector<std::uint32_t> block_outliers;  // empty without outliers
   std::vector<std::size_t> block_offsets;     // in the payload, and the end of the last

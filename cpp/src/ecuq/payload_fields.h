@@ -12,7 +12,8 @@ namespace docofl {
 constexpr std::uint8_t kCoderHuffman = 0;
 constexpr std::uint8_t kCoderRans = 1;
 
-// Frames with rANS, or with levels displaced from the centres of their bins.
+// Frames with rANS, with levels displaced from the centres of their bins, or with several code
+// tables.
 constexpr std::uint8_t kSecondVersion = 2;
 
 // Throws Error(kCorruptFrame).

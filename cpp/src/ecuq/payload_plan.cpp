@@ -142,13 +142,13 @@ PayloadPlan plan_payload(const PlanRequest& request) {
       const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
       const double entropy = exact ? explicit_entropy(tensor, *exact, threads) : 0;
       if (exact && entropy <= options.bits + EntropySearch::kSlack) {
-        SymbolCode code = choose_code(sample, *exact, tensor.size, threads);
+        SymbolCode code = choose_code(sample, *exact, Blocks(tensor.size), threads);
         code.entropy = entropy;
         return make_plan(request, *exact, code);
       }
     }
     const Levels levels = uniform_levels(range.x_min, range.x_max, num_levels);
-    SymbolCode code = choose_code(sample, levels, tensor.size, threads);
+    SymbolCode code = choose_code(sample, levels, Blocks(tensor.size), threads);
     code.entropy = search.entropy(num_levels);
     return make_plan(request, levels, code);
   }
@@ -156,7 +156,7 @@ PayloadPlan plan_payload(const PlanRequest& request) {
   // 4. The bytes rule: exact where few different values fit the budget, otherwise as fine as fits.
   const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
   if (exact) {
-    const SymbolCode code = choose_code(sample, *exact, tensor.size, threads);
+    const SymbolCode code = choose_code(sample, *exact, Blocks(tensor.size), threads);
     PayloadPlan plan = make_plan(request, *exact, code);
     const double charged_bits = 8.0 * static_cast<double>(charged_bytes(plan, tensor.size));
     if (charged_bits <= options.bits * static_cast<double>(tensor.size)) return plan;

@@ -44,6 +44,17 @@ Sample::Sample(const TensorView& tensor, std::size_t max_size, std::size_t run_l
   if (compares_) choose_deviation();
 }
 
+Sample::Sample(const Sample& sample, const std::vector<Part>& parts)
+    : tensor_(sample.tensor_), run_length_(sample.run_length_), is_whole_(sample.is_whole_) {
+  for (const Part& part : parts) size_ += part.end - part.begin;
+  storage_.reset(new float[size_]);
+  float* to = storage_.get();
+  for (const Part& part : parts)
+    to = std::copy(sample.values_ + part.begin, sample.values_ + part.end, to);
+  values_ = storage_.get();
+  finish();
+}
+
 // The middle and the median deviation of a few values.
 void Sample::choose_deviation() {
   std::vector<float> preview(kPreview);

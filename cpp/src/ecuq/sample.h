@@ -27,6 +27,11 @@ class Sample {
   // At most about `max_size` values, still to be gathered. A float32 tensor that is taken whole is
   // not copied. The tensor must outlive the sample.
   Sample(const TensorView& tensor, std::size_t max_size, std::size_t run_length, bool compares);
+  // The values of a sample in some parts of it, in order: a sample of the tensor's parts there.
+  struct Part {
+    std::size_t begin, end;
+  };
+  Sample(const Sample& sample, const std::vector<Part>& parts);
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
 

@@ -55,9 +55,9 @@ Levels levels_for_step(const ValueRange& range, double step, DType dtype) {
 // The code for the levels, which move to their means where that pays.
 SymbolCode fit_code(const EcuqOptions& options, std::size_t size, const Sample& sample,
                     Levels* levels) {
-  SymbolCode code = choose_code(sample, *levels, size, options.threads);
+  SymbolCode code = choose_code(sample, *levels, Blocks(size), options.threads);
   if (options.centroids && code.entropy <= kMaxMeanBits) {
-    const LevelMeans means(sample, *levels, code.layout);
+    const LevelMeans means(sample, *levels, code);
     if (means.pay(size)) means.displace(levels);
   }
   return code;
@@ -84,7 +84,7 @@ PayloadPlan plan_step(const PlanRequest& request, const Sample& sample, const Va
   const double step = request.options.step;
   const std::optional<Levels> exact = distinct_values(tensor, sample, threads);
   SymbolCode exact_code;
-  if (exact) exact_code = choose_code(sample, *exact, tensor.size, threads);
+  if (exact) exact_code = choose_code(sample, *exact, Blocks(tensor.size), threads);
   if (exact && !has_levels(range, step)) return make_plan(request, *exact, exact_code);
   Levels levels = levels_for_step(range, step, tensor.dtype);
   const SymbolCode code = fit_code(request.options, tensor.size, sample, &levels);
@@ -119,8 +119,9 @@ std::optional<OpenCode> fit_open_grid(const TensorView& tensor, const EcuqOption
   levels.x_max = static_cast<float>(end);
   levels.num_levels = static_cast<std::int32_t>(2 * last + 1);
   levels.is_open = true;
-  code.layout.base += static_cast<std::int32_t>(first + last);
-  const WindowParams window = code.layout.window();
+  Layout& layout = code.tables[0].layout;
+  layout.base += static_cast<std::int32_t>(first + last);
+  const WindowParams window = layout.window();
   const bool is_inside = window.base > 0 && window.base + window.span < levels.num_levels;
   if (!is_inside || !make_grid(levels).narrow) return std::nullopt;
   return OpenCode{std::move(levels), code};

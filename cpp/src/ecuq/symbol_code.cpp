@@ -32,7 +32,7 @@ constexpr std::size_t kMinTupleSize = 4096;
 constexpr double kMaxSmallTupleBits = 1.5;
 // Above this rate many words of pairs are too long for the decoder's table. They may take this much
 // less than their levels, where neighbours are alike.
-constexpr double kMaxTupleBits = 2.5;
+constexpr double kMaxTupleBits = 3.2;
 constexpr double kMaxTupleGain = 1;
 constexpr unsigned kShortCodeLength = 14;
 
@@ -84,18 +84,18 @@ FineCounts count_levels(const Sample& sample, const GridParams& grid, int thread
     fine.base =
         static_cast<std::int32_t>(std::min(highest, std::max<std::int64_t>(0, centre - span / 2)));
   }
-  const std::size_t blocks = num_blocks(sample.size());
-  std::vector<std::vector<std::uint32_t>> counts(num_workers(blocks, threads));
+  const Blocks blocks(sample.size());
+  std::vector<std::vector<std::uint32_t>> counts(num_workers(blocks.count(), threads));
   // The histogram kernel adds to 256 counts whatever the number of levels.
   for (auto& mine : counts) mine.assign(std::max<std::size_t>(bins, kMaxAlphabet), 0);
-  parallel_for(blocks, threads, [&](std::size_t block, int worker) {
+  parallel_for(blocks.count(), threads, [&](std::size_t block, int worker) {
     constexpr std::size_t kPiece = 2048;
     std::int32_t levels[kPiece];
     std::uint8_t coded[kPiece];
     std::uint32_t* const mine = counts[worker].data();
     const std::uint32_t limit = static_cast<std::uint32_t>(bins);
-    const std::size_t end = block_begin(block) + block_length(sample.size(), block);
-    for (std::size_t begin = block_begin(block); begin < end; begin += kPiece) {
+    const std::size_t end = blocks.begin(block) + blocks.length(block);
+    for (std::size_t begin = blocks.begin(block); begin < end; begin += kPiece) {
       const std::size_t count = std::min(kPiece, end - begin);
       const float* values = sample.values() + begin;
       if (bins <= kMaxCodedLevels) {
@@ -185,30 +185,31 @@ double flattered_bits(std::size_t used, const Sample& sample) {
 
 // The code for the counts of a sample, and what it takes when scaled to the tensor.
 SymbolCode make_code(const Layout& layout, const SymbolCounts& counts, std::uint64_t outliers,
-                     const Sample& sample, std::size_t size) {
+                     const Sample& sample, const Blocks& blocks) {
   const double all = static_cast<double>(sample.size());
   const std::size_t alphabet = layout.alphabet();
   SymbolCode code;
-  code.layout = layout;
+  CodeTable& table = code.tables[0];
+  table.layout = layout;
+  code.has_outliers = outliers > 0;
   code.entropy = entropy_of_counts(counts.data(), alphabet) / layout.tuple + layout.raw_bits;
   code.bits = layout.raw_bits + static_cast<double>(outliers) * kOutlierBits / all;
   // Besides: directory entries, half a byte for the end of each stream, the code table.
   const double entry_bits = 16.0 * kHuffmanStreams + (outliers > 0 ? 32 : 0);
-  const std::size_t last_length = block_length(size, num_blocks(size) - 1);
-  const int last_streams = split_streams(last_length, layout.tuple).count;
-  double once = (entry_bits + 4 * kHuffmanStreams) * static_cast<double>(num_blocks(size) - 1) +
-                4 * last_streams;
+  const std::size_t last = blocks.count() - 1;
+  const int last_streams = split_streams(blocks.length(last), layout.tuple).count;
+  double once = (entry_bits + 4 * kHuffmanStreams) * static_cast<double>(last) + 4 * last_streams;
   if (alphabet > 1) {
-    code.lengths = choose_lengths(smoothed(counts, alphabet, sample.is_whole()), alphabet);
-    code.bits += static_cast<double>(coded_bits(counts, code.lengths, alphabet)) / all;
-    once += 8.0 * static_cast<double>(code_table_size(code.lengths, alphabet));
+    table.lengths = choose_lengths(smoothed(counts, alphabet, sample.is_whole()), alphabet);
+    code.bits += static_cast<double>(coded_bits(counts, table.lengths, alphabet)) / all;
+    once += 8.0 * static_cast<double>(code_table_size(table.lengths, alphabet));
     if (!sample.is_whole()) {
       std::size_t used = 0;
       for (std::size_t a = 0; a < alphabet; ++a) used += counts[a] > 0;
       code.bits += flattered_bits(used, sample);
     }
   }
-  code.bits += once / static_cast<double>(size);
+  code.bits += once / static_cast<double>(blocks.size());
   return code;
 }
 
@@ -219,7 +220,7 @@ std::uint8_t most_frequent(const BinView& bins, const BinWindow& window) {
 
 // One level a word: as many raw bits as make the most of 256 code words.
 SymbolCode choose_single(const Sample& sample, const GridParams& grid, const FineCounts& fine,
-                         std::size_t size) {
+                         const Blocks& blocks) {
   const std::size_t total = sample.size();
   Layout best;
   double best_bits = 0;
@@ -239,7 +240,7 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, const Fin
     const double table_bits = kTableBitsPerLevel * static_cast<double>(window.length);
     const double bits = ideal_bits(bins, window, total) +
                         flattered_bits(used_bins(bins, window), sample) + shift +
-                        table_bits / static_cast<double>(size);
+                        table_bits / static_cast<double>(blocks.size());
     if (is_first || bits < best_bits + kSpeedBonus) {
       best.base = fine.base + static_cast<std::int32_t>(window.begin << shift);
       best.num_coded = static_cast<unsigned>(window.length);
@@ -267,19 +268,19 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, const Fin
   }
   const std::uint64_t outliers = total - best_window_found.inside;
   counts[best.placeholder] += outliers;
-  const SymbolCode code = make_code(best, counts, outliers, sample, size);
+  const SymbolCode code = make_code(best, counts, outliers, sample, blocks);
   // Where nearly all values have one level, no code words and a list of the others may be less.
   if (fine.shift > 0) return code;
   const BinWindow lone = best_window(view(fine), 1);
   Layout single;
   single.base = fine.base + static_cast<std::int32_t>(lone.begin);
-  const SymbolCode listed = make_code(single, {total}, total - lone.inside, sample, size);
+  const SymbolCode listed = make_code(single, {total}, total - lone.inside, sample, blocks);
   return listed.bits < code.bits ? listed : code;
 }
 
 // A code for a given layout, from the symbols of the sample.
 SymbolCode measure_layout(const Sample& sample, const Levels& levels, const Layout& layout,
-                          std::size_t size, int threads) {
+                          const Blocks& blocks, int threads) {
   struct Worker {
     BlockScratch scratch;
     std::vector<std::uint8_t> symbols;
@@ -287,14 +288,14 @@ SymbolCode measure_layout(const Sample& sample, const Levels& levels, const Layo
     std::uint64_t outliers = 0;
   };
   const BlockQuantizer quantizer(levels, layout);
-  const std::size_t total = sample.size();
-  std::vector<Worker> workers(num_workers(num_blocks(total), threads));
-  parallel_for(num_blocks(total), threads, [&](std::size_t block, int index) {
+  const Blocks parts(sample.size());
+  std::vector<Worker> workers(num_workers(parts.count(), threads));
+  parallel_for(parts.count(), threads, [&](std::size_t part, int index) {
     Worker& worker = workers[index];
-    const std::size_t length = block_length(total, block);
+    const std::size_t length = parts.length(part);
     const std::size_t num_words = divide_up(length, layout.tuple);
     if (worker.symbols.size() < num_words) worker.symbols.resize(num_words);
-    quantizer.run(sample.view(), block_begin(block), {0, length}, &worker.scratch,
+    quantizer.run(sample.view(), parts.begin(part), {0, length}, &worker.scratch,
                   worker.symbols.data());
     kernels().histogram(worker.symbols.data(), num_words, worker.counts);
     worker.outliers += worker.scratch.outliers.size();
@@ -305,15 +306,15 @@ SymbolCode measure_layout(const Sample& sample, const Levels& levels, const Layo
     for (std::size_t a = 0; a < kMaxAlphabet; ++a) counts[a] += worker.counts[a];
     outliers += worker.outliers;
   }
-  return make_code(layout, counts, outliers, sample, size);
+  return make_code(layout, counts, outliers, sample, blocks);
 }
 
-SymbolCode choose_for_grid(const Sample& sample, const Levels& levels, std::size_t size,
+SymbolCode choose_for_grid(const Sample& sample, const Levels& levels, const Blocks& blocks,
                            int threads) {
   const GridParams grid = make_grid(levels);
   const FineCounts fine = count_levels(sample, grid, threads);
-  SymbolCode best = choose_single(sample, grid, fine, size);
-  const bool is_small = size < kMinTupleSize;
+  SymbolCode best = choose_single(sample, grid, fine, blocks);
+  const bool is_small = blocks.size() < kMinTupleSize;
   const double max_bits = is_small ? kMaxSmallTupleBits : kMaxTupleBits;
   const double max_gain = is_small ? 0 : kMaxTupleGain;
   if (fine.shift > 0 || best.entropy > max_bits + max_gain) return best;
@@ -332,22 +333,22 @@ SymbolCode choose_for_grid(const Sample& sample, const Levels& levels, std::size
     layout.num_coded = static_cast<unsigned>(window.length);
     layout.tuple = shape.tuple;
     layout.placeholder = most_frequent(view(fine), window);
-    const SymbolCode tuples = measure_layout(sample, levels, layout, size, threads);
+    const SymbolCode tuples = measure_layout(sample, levels, layout, blocks, threads);
     if (tuples.bits <= max_bits && tuples.bits < best.bits + kSpeedBonus) best = tuples;
     break;
   }
   return best;
 }
 
-SymbolCode choose_for_explicit(const Sample& sample, const Levels& levels, std::size_t size,
+SymbolCode choose_for_explicit(const Sample& sample, const Levels& levels, const Blocks& blocks,
                                int threads) {
   Layout layout;
   layout.num_coded = static_cast<unsigned>(levels.explicit_values.size());
-  SymbolCode best = measure_layout(sample, levels, layout, size, threads);
+  SymbolCode best = measure_layout(sample, levels, layout, blocks, threads);
   for (const TupleShape& shape : kTupleShapes) {
     if (layout.num_coded < 2 || layout.num_coded > shape.max_levels) continue;
     layout.tuple = shape.tuple;
-    const SymbolCode tuples = measure_layout(sample, levels, layout, size, threads);
+    const SymbolCode tuples = measure_layout(sample, levels, layout, blocks, threads);
     if (tuples.bits < best.bits) best = tuples;
     break;
   }
@@ -356,9 +357,10 @@ SymbolCode choose_for_explicit(const Sample& sample, const Levels& levels, std::
 
 }  // namespace
 
-SymbolCode choose_code(const Sample& sample, const Levels& levels, std::size_t size, int threads) {
-  return levels.is_explicit() ? choose_for_explicit(sample, levels, size, threads)
-                              : choose_for_grid(sample, levels, size, threads);
+SymbolCode choose_code(const Sample& sample, const Levels& levels, const Blocks& blocks,
+                       int threads) {
+  return levels.is_explicit() ? choose_for_explicit(sample, levels, blocks, threads)
+                              : choose_for_grid(sample, levels, blocks, threads);
 }
 
 double bits_covariance(const Sample& sample, const DeviationParams& deviation, const Levels& levels,
@@ -389,7 +391,7 @@ double bits_covariance(const Sample& sample, const DeviationParams& deviation, c
 
 SymbolCode fixed_width_code(unsigned raw_bits) {
   SymbolCode code;
-  code.layout.raw_bits = raw_bits;
+  code.tables[0].layout.raw_bits = raw_bits;
   code.entropy = raw_bits;
   code.bits = raw_bits;
   return code;

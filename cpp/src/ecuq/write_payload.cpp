@@ -7,7 +7,6 @@
 #include "common/parallel.h"
 #include "docofl/error.h"
 #include "ecuq/block_encoder.h"
-#include "ecuq/blocks.h"
 
 namespace docofl {
 namespace {
@@ -15,15 +14,11 @@ namespace {
 void encode_again(const PayloadPlan& plan, const TensorView& tensor, int threads,
                   std::uint8_t* out) {
   const EncodedBlocks& blocks = plan.blocks;
-  const Layout& layout = plan.code.layout;
-  const std::size_t count = num_blocks(tensor.size);
+  const std::size_t count = plan.code.blocks(tensor.size).count();
   std::vector<std::uint8_t*> starts(count);
   for (std::size_t block = 0; block < count; ++block) {
-    const std::size_t length = block_length(tensor.size, block);
     starts[block] = out;
-    out += block_bytes(&blocks.stream_sizes[block * kHuffmanStreams],
-                       split_streams(length, layout.tuple).count, length, layout.raw_bits,
-                       blocks.block_outliers[block]);
+    out += block_bytes(plan, tensor.size, block);
   }
   const BlockEncoder encoder(plan.levels, plan.code, tensor.size);
   std::vector<BlockEncoder::Scratch> scratch(num_workers(count, threads));

@@ -198,8 +198,9 @@ void eden_decode_sum(const std::vector<Frame>& frames, const std::vector<double>
   }
   const std::size_t blocks = num_rotation_blocks(size);
   if (!add) {
-    parallel_for(divide_up(size, kBlockSize), threads, [&](std::size_t block, int) {
-      std::fill_n(out + block_begin(block), block_length(size, block), 0.0f);
+    const Blocks pieces(size);
+    parallel_for(pieces.count(), threads, [&](std::size_t piece, int) {
+      std::fill_n(out + pieces.begin(piece), pieces.length(piece), 0.0f);
     });
   }
 

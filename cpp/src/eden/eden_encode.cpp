@@ -162,7 +162,7 @@ std::size_t encode_entropy(BlockRotator* rotator, std::size_t size, const EdenOp
 
   EcuqOptions ecuq;
   ecuq.bits = options.bits;
-  ecuq.centroids = false;  // the frame is of version 1
+  ecuq.centroids = ecuq.local_tables = false;  // the payload is of version 1
   ecuq.threads = options.threads;
   const PlanRequest request{{t.get(), num_rotated, DType::kFloat32}, ecuq, words};
   const PayloadPlan plan = plan_payload(request);

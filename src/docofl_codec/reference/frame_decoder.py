@@ -4,6 +4,7 @@ Slow and plain: it reads every field as the specification states it and refuses,
 `ValueError`, whatever the specification says MUST NOT be. Use it to check other decoders.
 """
 
+import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
@@ -44,24 +45,20 @@ MAX_ALPHABET = 256
 MAX_DISPLACED = 16
 MAX_DISPLACEMENT = 32  # half a step
 MAX_CODE_LENGTH = 16
+MAX_TABLES = 16
 BLOCK = 65_536
+LOCAL_BLOCKS = (14, 15, 16)  # exponents, where blocks choose among code tables
 MIN_BLOCK_OF_FOUR_STREAMS = 4_096
 
 
 @dataclass(frozen=True)
-class _Levels:
-    """Section 3.1: what the coded levels mean."""
+class _Layout:
+    """Section 3: how code words are made of levels."""
 
     tuple_size: int
     raw_bits: int
     coded_levels: int
-    has_outliers: bool
-    explicit: NDArray[np.float32] | None  # the values themselves; None for uniform levels
-    x_min: float
-    x_max: float
-    num_levels: int
-    base: int
-    displacements: NDArray[np.int64] | None = None  # of all coded levels
+    base: int = 0
 
     @property
     def alphabet(self) -> int:
@@ -70,15 +67,35 @@ class _Levels:
     def in_window(self, level: int) -> bool:
         return 0 <= level - self.base < self.coded_levels << self.raw_bits
 
-    def values(self, levels: NDArray[np.int64]) -> NDArray[np.float32]:
+
+@dataclass(frozen=True)
+class _Levels:
+    """Section 3.1: what the levels mean."""
+
+    explicit: NDArray[np.float32] | None  # the values themselves; None for uniform levels
+    x_min: float
+    x_max: float
+    num_levels: int
+    displacements: dict[int, int]  # of levels that do not lie at the centres of their bins
+
+    def values(
+        self, levels: NDArray[np.int64], displaced: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        """Return what levels stand for; `displaced` where they may lie beside their centres."""
         if self.explicit is not None:
             return self.explicit[levels]
-        shifts: NDArray[np.int64] | int = 0
-        if self.displacements is not None:
-            coded = levels - self.base
-            inside = (coded >= 0) & (coded < self.coded_levels)
-            shifts = np.where(inside, self.displacements[np.where(inside, coded, 0)], 0)
+        shifts = np.zeros(levels.shape, np.int64)
+        for level, displacement in self.displacements.items():
+            shifts[displaced & (levels == level)] = displacement
         return reconstruct(levels, self.num_levels, self.x_min, self.x_max, shifts)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Section 3.2: a layout with a code."""
+
+    layout: _Layout
+    code: PrefixDecoder | None  # None where there is but one code word, of no bits
 
 
 @dataclass(frozen=True)
@@ -88,6 +105,7 @@ class _Block:
     size: int
     stream_bytes: tuple[int, ...]
     num_outliers: int
+    table: _Table
 
 
 def decode_frame(blob: bytes) -> tuple[Values, dict[str, Any]]:
@@ -213,47 +231,59 @@ def _decode_ecuq(
         return decode_rans_payload(payload, n, overflow, largest)
     _check(coder == HUFFMAN, f"coder {coder} is not supported")
     mode = payload.byte("mode")
-    modes = (0, 1, 2) if version < SECOND_VERSION else (0, 1, 2, 4, 6)
+    modes = (0, 1, 2) if version < SECOND_VERSION else (0, 1, 2, 4, 6, 8, 10, 12, 14)
     _check(mode in modes, f"mode is {mode:#04x}, expected one of {modes}")
-    tuple_size = payload.byte("tuple size")
-    _check(tuple_size in (1, 2, 4, 6), f"tuple size is {tuple_size}, expected 1, 2, 4 or 6")
-    raw_bits = payload.byte("raw bits")
-    _check(raw_bits <= 24, f"raw bits is {raw_bits}, expected at most 24")
-    _check(
-        raw_bits == 0 or (tuple_size == 1 and mode in (0, 2)),
-        "raw bits go with single coordinates and centres of uniform levels only",
-    )
-    coded_levels = payload.byte("W - 1") + 1
-    _check(coded_levels**tuple_size <= MAX_ALPHABET, "alphabet: W^t exceeds 256")
-    _check(coded_levels > 1 or tuple_size == 1, "tuple size must be 1 where W is 1")
+    layout = _read_layout(payload, may_have_raw_bits=mode & 5 == 0)
     (entropy,) = payload.unpack("f", "entropy")
     _check(math.isfinite(entropy) and entropy >= 0, f"entropy is {entropy}")
 
-    levels = _read_levels(payload, mode, tuple_size, raw_bits, coded_levels)
+    levels, layout = _read_levels(payload, mode, layout)
     _check(-overflow < levels.x_min <= levels.x_max < overflow, "levels: beyond the frame's dtype")
-    code = None if levels.alphabet == 1 else PrefixDecoder(_read_code_table(payload, levels))
-    directory = _read_directory(payload, n, levels)
-    blocks = [levels.values(_read_block(payload, block, levels, code)) for block in directory]
+    tables, block_size = _read_tables(payload, mode, levels, layout)
+    directory = _read_directory(payload, n, block_size, mode, tables)
+    blocks = [_read_block(payload, block, levels) for block in directory]
 
     return np.concatenate(blocks), {
         "entropy": entropy,
         "explicit_levels": levels.explicit is not None,
-        "centroids": levels.displacements is not None,
+        "centroids": bool(mode & 4),
+        "num_tables": len(tables),
         "num_levels": levels.num_levels,
-        "coded_levels": coded_levels,
-        "tuple_size": tuple_size,
-        "raw_bits": raw_bits,
-        "base": levels.base,
+        "coded_levels": layout.coded_levels,
+        "tuple_size": layout.tuple_size,
+        "raw_bits": layout.raw_bits,
+        "base": layout.base,
         "x_min": levels.x_min,
         "x_max": levels.x_max,
         "num_outliers": sum(block.num_outliers for block in directory),
     }
 
 
-def _read_levels(
-    payload: ByteReader, mode: int, tuple_size: int, raw_bits: int, coded_levels: int
-) -> _Levels:
-    """Section 3.1."""
+def _read_layout(payload: ByteReader, *, may_have_raw_bits: bool) -> _Layout:
+    """Section 3: the fields before the entropy; the base comes later."""
+    tuple_size = payload.byte("tuple size")
+    _check(tuple_size in (1, 2, 4, 6), f"tuple size is {tuple_size}, expected 1, 2, 4 or 6")
+    raw_bits = payload.byte("raw bits")
+    _check(raw_bits <= 24, f"raw bits is {raw_bits}, expected at most 24")
+    _check(
+        raw_bits == 0 or (tuple_size == 1 and may_have_raw_bits),
+        "raw bits go with single coordinates and centres of uniform levels only",
+    )
+    coded_levels = payload.byte("W - 1") + 1
+    _check(coded_levels**tuple_size <= MAX_ALPHABET, "alphabet: W^t exceeds 256")
+    _check(coded_levels > 1 or tuple_size == 1, "tuple size must be 1 where W is 1")
+    return _Layout(tuple_size, raw_bits, coded_levels)
+
+
+def _with_base(layout: _Layout, base: int, num_levels: int) -> _Layout:
+    last = base + ((layout.coded_levels - 1) << layout.raw_bits)
+    _check(last < num_levels, f"coded window reaches level {last}, beyond K = {num_levels}")
+    return dataclasses.replace(layout, base=base)
+
+
+def _read_levels(payload: ByteReader, mode: int, layout: _Layout) -> tuple[_Levels, _Layout]:
+    """Section 3.1: the levels, and the layout with its base."""
+    coded_levels = layout.coded_levels
     if mode == 1:
         explicit = np.frombuffer(payload.take(4 * coded_levels, "levels"), "<f4").astype(np.float32)
         _check(bool(np.isfinite(explicit).all()), "levels: not all are finite")
@@ -261,43 +291,54 @@ def _read_levels(
         increasing = all(a < b for a, b in itertools.pairwise(ordered))
         _check(increasing, "levels: not strictly increasing")
         x_min, x_max = ordered[0][0], ordered[-1][0]
-        return _Levels(tuple_size, 0, coded_levels, False, explicit, x_min, x_max, coded_levels, 0)
+        return _Levels(explicit, x_min, x_max, coded_levels, {}), layout
 
     x_min, x_max, num_levels, base = payload.unpack("ffII", "levels")
     _check(math.isfinite(x_min) and math.isfinite(x_max), "x_min, x_max: not finite")
     _check(x_min < x_max, f"x_min is {x_min}, expected below x_max, {x_max}")
     _check(1 <= num_levels <= MAX_LEVELS, f"K is {num_levels}, expected 1 to {MAX_LEVELS}")
-    last = base + ((coded_levels - 1) << raw_bits)
-    _check(last < num_levels, f"coded window reaches level {last}, beyond K = {num_levels}")
-    displacements = None
+    layout = _with_base(layout, base, num_levels)
+    displacements = {}
     if mode & 4:
         _check(is_narrow(num_levels, x_min, x_max), "displaced levels: the grid is not narrow")
         first, count = payload.byte("first displaced"), payload.byte("displaced") + 1
         _check(count <= MAX_DISPLACED, f"{count} displaced levels, expected at most 16")
         _check(first + count <= coded_levels, "displaced levels: not all are coded")
-        displacements = np.zeros(coded_levels, np.int64)
-        displacements[first : first + count] = payload.unpack(f"{count}b", "displacements")
-        _check(int(np.abs(displacements).max()) <= MAX_DISPLACEMENT, "displacement beyond its bin")
-    return _Levels(
-        tuple_size,
-        raw_bits,
-        coded_levels,
-        bool(mode & 2),
-        None,
-        x_min,
-        x_max,
-        num_levels,
-        base,
-        displacements,
-    )
+        for level, displacement in enumerate(payload.unpack(f"{count}b", "displacements"), first):
+            _check(abs(displacement) <= MAX_DISPLACEMENT, "displacement beyond its bin")
+            displacements[base + level] = displacement
+    return _Levels(None, x_min, x_max, num_levels, displacements), layout
 
 
-def _read_code_table(payload: ByteReader, levels: _Levels) -> list[int]:
+def _read_tables(
+    payload: ByteReader, mode: int, levels: _Levels, first: _Layout
+) -> tuple[list[_Table], int]:
+    """Section 3.2: the code table, or several with layouts of their own; the size of blocks."""
+    count, block_size = 1, BLOCK
+    if mode & 8:
+        count = payload.byte("T - 1") + 1
+        _check(2 <= count <= MAX_TABLES, f"{count} code tables, expected 2 to {MAX_TABLES}")
+        exponent = payload.byte("block size")
+        _check(exponent in LOCAL_BLOCKS, f"block size is 2^{exponent}, expected 2^14 to 2^16")
+        block_size = 1 << exponent
+    tables = []
+    for number in range(count):
+        layout = first
+        if number > 0:
+            layout = _read_layout(payload, may_have_raw_bits=True)
+            (base,) = payload.unpack("I", "base")
+            layout = _with_base(layout, base, levels.num_levels)
+        lengths = _read_code_table(payload, layout.alphabet) if layout.alphabet > 1 else None
+        tables.append(_Table(layout, None if lengths is None else PrefixDecoder(lengths)))
+    return tables, block_size
+
+
+def _read_code_table(payload: ByteReader, alphabet: int) -> list[int]:
     """Section 3.2: the lengths of the code words."""
-    reader = BitReader(payload.peek(2 * levels.alphabet))  # a valid entry has at most 11 bits
+    reader = BitReader(payload.peek(2 * alphabet))  # a valid entry has at most 11 bits
     lengths: list[int] = []
     previous = 4
-    for symbol in range(levels.alphabet):
+    for symbol in range(alphabet):
         what = f"code table: length of symbol {symbol}"
         previous = read_width(reader, previous, MAX_CODE_LENGTH, what)
         lengths.append(previous)
@@ -305,26 +346,31 @@ def _read_code_table(payload: ByteReader, levels: _Levels) -> list[int]:
     return lengths
 
 
-def _read_directory(payload: ByteReader, n: int, levels: _Levels) -> list[_Block]:
+def _read_directory(
+    payload: ByteReader, n: int, block_size: int, mode: int, tables: list[_Table]
+) -> list[_Block]:
     """Section 3.3."""
     directory = []
-    for start in range(0, n, BLOCK):
-        size = min(BLOCK, n - start)
+    for start in range(0, n, block_size):
+        size = min(block_size, n - start)
         num_streams = 4 if size >= MIN_BLOCK_OF_FOUR_STREAMS else 1
         stream_bytes = payload.unpack(f"{num_streams}H", "directory")
-        (num_outliers,) = payload.unpack("I", "directory") if levels.has_outliers else (0,)
-        _check(levels.alphabet > 1 or not any(stream_bytes), "directory: stream of empty words")
+        (num_outliers,) = payload.unpack("I", "directory") if mode & 2 else (0,)
+        choice = payload.byte("directory") if mode & 8 else 0
+        _check(choice < len(tables), f"directory: table {choice} of {len(tables)}")
+        table = tables[choice]
+        _check(table.code is not None or not any(stream_bytes), "directory: stream of empty words")
         _check(num_outliers <= size, "directory: more outliers than coordinates")
-        directory.append(_Block(size, stream_bytes, num_outliers))
+        directory.append(_Block(size, stream_bytes, num_outliers, table))
     return directory
 
 
-def _read_block(
-    payload: ByteReader, block: _Block, levels: _Levels, code: PrefixDecoder | None
-) -> NDArray[np.int64]:
-    """Section 3.4: the levels of one block."""
+def _read_block(payload: ByteReader, block: _Block, levels: _Levels) -> NDArray[np.float32]:
+    """Section 3.4: the values of one block."""
+    layout, code = block.table.layout, block.table.code
+
     # 1. Streams.
-    num_words = -(-block.size // levels.tuple_size)
+    num_words = -(-block.size // layout.tuple_size)
     num_streams = len(block.stream_bytes)
     quota = -(-num_words // num_streams)
     symbols: list[int] = []
@@ -339,28 +385,30 @@ def _read_block(
         used = reader.finish("stream")
         _check(used == stream_bytes, f"stream: words end in byte {used} of {stream_bytes}")
 
-    place = levels.coded_levels ** np.arange(levels.tuple_size - 1, -1, -1, dtype=np.int64)
-    digits = np.array(symbols, np.int64)[:, np.newaxis] // place % levels.coded_levels
+    place = layout.coded_levels ** np.arange(layout.tuple_size - 1, -1, -1, dtype=np.int64)
+    digits = np.array(symbols, np.int64)[:, np.newaxis] // place % layout.coded_levels
     coded = digits.ravel()
     _check(not coded[block.size :].any(), "stream: last tuple is not completed with level 0")
     coded = coded[: block.size]
 
     # 2. Raw bits.
-    data = payload.take(-(-block.size * levels.raw_bits // 8), "raw bits")
-    raw = unpack_fields(data, block.size, levels.raw_bits)
-    level = levels.base + (coded << levels.raw_bits) + raw
+    data = payload.take(-(-block.size * layout.raw_bits // 8), "raw bits")
+    raw = unpack_fields(data, block.size, layout.raw_bits)
+    level = layout.base + (coded << layout.raw_bits) + raw
     result: NDArray[np.int64] = np.minimum(level, levels.num_levels - 1)
 
     # 3. Outliers.
     previous = -1
+    displaced = np.full(block.size, layout.raw_bits == 0)
     for _ in range(block.num_outliers):
         position, outlier = payload.unpack("HI", "outlier")
         _check(previous < position < block.size, f"outlier: position {position} is out of order")
         _check(outlier < levels.num_levels, f"outlier: level {outlier} is not below K")
-        _check(not levels.in_window(outlier), f"outlier: level {outlier} is in the coded window")
+        _check(not layout.in_window(outlier), f"outlier: level {outlier} is in the coded window")
         result[position] = outlier
+        displaced[position] = False
         previous = position
-    return result
+    return levels.values(result, displaced)
 
 
 def _decode_eden(payload: ByteReader, n: int) -> tuple[NDArray[np.float32], dict[str, Any]]:
