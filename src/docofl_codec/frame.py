@@ -115,7 +115,7 @@ class FrameInfo:
     centroids : bool or None
         True where values come back as the mean of those with their level, not as its centre.
     num_tables : int or None
-        Code tables that segments of the tensor choose from.
+        Code tables that parts of the tensor choose from.
     coded_levels, tuple_size, raw_bits, num_outliers : int or None
         How levels are turned into code words (docs/format.md, section 3).
     bits : float or None

@@ -61,7 +61,8 @@ def with_outliers(size: int, seed: int) -> npt.NDArray[np.float32]:
 def layered(size: int, seed: int) -> npt.NDArray[np.float32]:
     """Return parts of different spread."""
     part = np.arange(size) // 16_384
-    return np.ldexp(bell(size, seed), -2 * (part * part % 4)).astype(np.float32)
+    x: npt.NDArray[np.float32] = np.ldexp(bell(size, seed), -2 * (part * part % 4))
+    return x
 
 
 def two_clusters(size: int, seed: int) -> npt.NDArray[np.float32]:
