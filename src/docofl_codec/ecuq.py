@@ -90,8 +90,8 @@ def encode(
         same bytes 2 to 4 % less squared error on normal values, 4 to 7 % on the weights of an LSTM,
         far less below 1 bit. Encodes 5 to 15 times slower, decodes at two thirds of the speed or
         more; far outliers come back exactly. Tensors of fewer than 1,024 values, of few different
-        values or with many more than 128 levels get Huffman codes anyway. ``"auto"`` tries both and keeps the better one (the
-        smaller one with a `step`). ``"best"`` always has rANS.
+        values or with many more than 128 levels get Huffman codes anyway. ``"auto"`` tries both and
+        keeps the better one (the smaller one with a `step`). ``"best"`` always has rANS.
     centroids : bool, optional
         Whether levels of ``"fast"`` may lie at the means of their values instead of the centres of
         their bins: a tenth less squared error at 2 bits, and values within a step instead of half
