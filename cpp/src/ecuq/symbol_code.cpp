@@ -268,14 +268,15 @@ SymbolCode choose_single(const Sample& sample, const GridParams& grid, const Fin
   }
   const std::uint64_t outliers = total - best_window_found.inside;
   counts[best.placeholder] += outliers;
-  const SymbolCode code = make_code(best, counts, outliers, sample, blocks);
+  SymbolCode code = make_code(best, counts, outliers, sample, blocks);
   // Where nearly all values have one level, no code words and a list of the others may be less.
   if (fine.shift > 0) return code;
   const BinWindow lone = best_window(view(fine), 1);
   Layout single;
   single.base = fine.base + static_cast<std::int32_t>(lone.begin);
   const SymbolCode listed = make_code(single, {total}, total - lone.inside, sample, blocks);
-  return listed.bits < code.bits ? listed : code;
+  if (listed.bits < code.bits) code = listed;
+  return code;
 }
 
 // A code for a given layout, from the symbols of the sample.
