@@ -130,7 +130,7 @@ class BytesSearch {
       fits = proposal;
       best = std::move(plan);
       best->mean_squared_error = squared_error;
-      if (exact >= options_.bits - tolerance_) break;
+      if (exact >= options_.bits - std::max(tolerance_, next_bits(fits))) break;
     }
     // Plain fixed-width codes need no table: they win where the tensor is small.
     const unsigned width = static_cast<unsigned>(std::min(24.0, options_.bits));
@@ -174,6 +174,13 @@ class BytesSearch {
   static constexpr int kMaxProbes = 48;
   static constexpr int kMaxGuesses = 8;
   static constexpr int kParts = 1024;  // of a level
+
+  // What the next finer grid takes more, roughly: coding a large tensor again may be in vain.
+  double next_bits(std::int64_t fineness) const {
+    return sample_.is_whole() ? 0
+                              : exact_log2(static_cast<std::uint64_t>(fineness) + 1) -
+                                    exact_log2(static_cast<std::uint64_t>(fineness));
+  }
 
   // One more than the finest.
   std::int64_t end() const { return std::int64_t(kMaxLevels) * parts_ + 1; }
