@@ -74,7 +74,8 @@ def encode(
         ``"entropy"``: the paper's rule, where the entropy of the quantized values meets the budget
         and bytes may exceed it.
     tolerance : float, default 0.01
-        A search may stop when it is this close below the budget (the paper uses 0.1).
+        A search may stop when it is this close below the budget (the paper uses 0.1), or, on a
+        large tensor, when one level more might exceed it.
     quality : {"fast", "best"}
         ``"best"``: dependent quantization, 10 to 27 % less squared error for the same bytes, and
         more where neighbours resemble each other, as in filters: runs of them are coded together.

@@ -32,11 +32,11 @@ def nmse(x: npt.NDArray[Any], **options: Any) -> float:
 
 def test_layers_have_tables_of_their_own() -> None:
     x = layered()
-    for bits in (1, 2, 3, 4, 5):
+    for bits in (1, 2, 3, 4, 5, 6, 8):
         assert num_tables(x, bits=bits) == 3
 
 
-@pytest.mark.parametrize("bits", [1, 2, 3, 4])
+@pytest.mark.parametrize("bits", [1, 2, 3, 4, 5.5, 8])
 def test_less_error_for_the_same_bytes(bits: float) -> None:
     # Mixed up, the same values have one code.
     x = layered()
@@ -48,7 +48,10 @@ def test_less_error_for_the_same_bytes(bits: float) -> None:
 def test_where_there_is_one_table() -> None:
     x = layered()
     assert num_tables(x[: 2**18 - 1], bits=2) == 1  # small
-    assert num_tables(x, bits=5.5) == 1  # many bits
+    mild = np.random.default_rng(4).standard_normal(x.size).astype(np.float32)
+    mild[: x.size // 2] *= 2
+    assert num_tables(mild, bits=3) > 1
+    assert num_tables(mild, bits=5.5) == 1  # many bits, and little to save
     assert num_tables(x, bits=2, budget="entropy") == 1  # the paper's rule
     assert num_tables(x, step=0.1) == 1
     assert num_tables(np.random.default_rng(0).normal(size=2**20).astype(np.float32), bits=3) == 1

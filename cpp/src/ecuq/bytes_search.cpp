@@ -166,10 +166,12 @@ class BytesSearch {
   static constexpr double kSlack = 0.3;
   // Bits a coordinate with which a first one is.
   static constexpr double kRoughSlack = 0.06;
-  // Codes for parts of a tensor take time: where they save a small part of the bytes, or less than
-  // so many bits a coordinate, there are none.
-  static constexpr double kMaxLocalBits = 5;
-  static constexpr double kMinLocalSaving = 0.02;
+  // Codes for parts of a tensor take time: they have to save so many bits a coordinate. With a
+  // budget of more than `kFewBits` that is more, and parts have to differ a lot to be tried at all.
+  static constexpr double kFewBits = 5;
+  static constexpr double kMinSaving = 0.02;
+  static constexpr double kMinLargeSaving = 0.25;
+  static constexpr double kMinLargeVariance = 1;
   static constexpr int kMaxPasses = 8;
   static constexpr int kMaxProbes = 48;
   static constexpr int kMaxGuesses = 8;
@@ -247,13 +249,15 @@ class BytesSearch {
   // Finds out whether parts of the tensor differ so much that they should have codes of their own,
   // at the fineness of the coarse sample; with these a finer grid fits.
   void find_groups() {
-    if (!options_.local_tables || options_.bits > kMaxLocalBits || rough_ == 0) return;
+    if (!options_.local_tables || rough_ == 0) return;
+    const bool is_large = options_.bits > kFewBits;
     const Grid grid = grid_for(sample_, rough_);
-    groups_ = BlockGroups::find(sample_, grid.levels, tensor_.size);
+    groups_ =
+        BlockGroups::find(sample_, grid.levels, tensor_.size, is_large ? kMinLargeVariance : 0);
     if (!groups_) return;
     grids_.clear();
     const double saved = grid.code.bits - grid_for(sample_, rough_).code.bits;
-    if (saved < kMinLocalSaving) {
+    if (saved < (is_large ? kMinLargeSaving : kMinSaving)) {
       groups_.reset();
       grids_.clear();
       return;

@@ -41,6 +41,18 @@ std::vector<std::size_t> segment_begins(std::size_t segment_blocks, const Sample
   return begins;
 }
 
+// The grid, or one with fewer levels that still tells how far values spread.
+GridParams coarse_grid(const Sample& sample, const Levels& levels) {
+  constexpr double kEnoughLevels = 64;
+  const double length = static_cast<double>(levels.x_max) - static_cast<double>(levels.x_min);
+  const double spread =
+      static_cast<double>(sample.quantile(0.98)) - static_cast<double>(sample.quantile(0.02));
+  const double enough = kEnoughLevels * length;
+  const bool has_more = enough < spread * levels.num_levels;
+  return make_grid(levels.x_min, levels.x_max,
+                   has_more ? static_cast<std::int32_t>(enough / spread) : levels.num_levels);
+}
+
 // Levels of the parts of a sample: 256 around the middle, to which those farther away are added.
 std::vector<SegmentCounts> count_segments(const Sample& sample,
                                           const std::vector<std::size_t>& begins,
@@ -76,15 +88,16 @@ bool comes_first(const SymbolCode& a, const SymbolCode& b) {
 }  // namespace
 
 std::optional<BlockGroups> BlockGroups::find(const Sample& sample, const Levels& levels,
-                                             std::size_t size) {
+                                             std::size_t size, double min_variance) {
   const std::size_t num_groups = std::min(kMaxGroups, size / kMinTableSize);
   if (num_groups < 2 || levels.num_levels < 2) return std::nullopt;
   const Blocks blocks(size, std::size_t(1) << block_exponent(size));
   const std::size_t segment_blocks = divide_up(blocks.count(), kMaxSegments);
   const std::vector<std::size_t> begins = segment_begins(segment_blocks, sample, blocks);
-  const std::vector<SegmentCounts> segments = count_segments(sample, begins, make_grid(levels));
+  const std::vector<SegmentCounts> segments =
+      count_segments(sample, begins, coarse_grid(sample, levels));
   const SegmentGroups groups(segments, kMaxCodedLevels);
-  if (!groups.differ()) return std::nullopt;
+  if (!groups.differ() || groups.variance() < min_variance) return std::nullopt;
   BlockGroups found(sample, blocks, begins, segment_blocks, groups.choose(num_groups));
   if (found.groups_.size() < 2) return std::nullopt;
   return found;

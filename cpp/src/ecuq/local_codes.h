@@ -16,9 +16,10 @@ namespace docofl {
 class BlockGroups {
  public:
   // Groups the blocks of a tensor of `size` coordinates by what the sample says of their values on
-  // a uniform grid. None for a small tensor, or where all blocks are alike.
+  // a uniform grid. None for a small tensor, or where what blocks take, in bits a value, varies
+  // less than `min_variance` or than chance lets it.
   static std::optional<BlockGroups> find(const Sample& sample, const Levels& levels,
-                                         std::size_t size);
+                                         std::size_t size, double min_variance);
 
   // The cheapest code found for each group. The one whose levels may be displaced comes first.
   SymbolCode choose_code(const Levels& levels, int threads) const;

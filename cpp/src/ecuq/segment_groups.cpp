@@ -55,32 +55,39 @@ SegmentGroups::SegmentGroups(const std::vector<SegmentCounts>& segments, std::si
   const std::vector<std::uint8_t> none(segments.size(), 0);
   bits_ = ideal_bits(total_counts(segments, none, 0, alphabet), alphabet);
   costs_.reserve(segments.size());
-  for (const SegmentCounts& segment : segments) costs_.push_back(cost_of(segment, bits_, alphabet));
+  sizes_.reserve(segments.size());
+  for (const SegmentCounts& segment : segments) {
+    costs_.push_back(cost_of(segment, bits_, alphabet));
+    sizes_.push_back(
+        static_cast<double>(std::accumulate(segment.begin(), segment.end(), std::uint64_t(0))));
+    num_bits_ += static_cast<double>(costs_.back());
+    num_symbols_ += sizes_.back();
+  }
 }
 
 bool SegmentGroups::differ() const {
   SymbolBits squares;
   for (std::size_t a = 0; a < kMaxAlphabet; ++a) squares[a] = bits_[a] * bits_[a];
-  double symbols = 0, bits = 0, bits_squared = 0;
-  std::vector<double> sizes;
-  sizes.reserve(segments_.size());
-  for (std::size_t s = 0; s < segments_.size(); ++s) {
-    const SegmentCounts& segment = segments_[s];
-    sizes.push_back(
-        static_cast<double>(std::accumulate(segment.begin(), segment.end(), std::uint64_t(0))));
-    symbols += sizes[s];
-    bits += static_cast<double>(costs_[s]);
-    bits_squared += static_cast<double>(cost_of(segment, squares, alphabet_));
-  }
   // Over all segments, squared deviations from what their symbols take on average add up to about
   // a symbol's variance for each of their symbols.
-  const double mean = bits / symbols;
-  double deviations = 0;
+  const double mean = num_bits_ / num_symbols_;
+  double bits_squared = 0, deviations = 0;
   for (std::size_t s = 0; s < segments_.size(); ++s) {
-    const double deviation = static_cast<double>(costs_[s]) - mean * sizes[s];
+    bits_squared += static_cast<double>(cost_of(segments_[s], squares, alphabet_));
+    const double deviation = static_cast<double>(costs_[s]) - mean * sizes_[s];
     deviations += deviation * deviation;
   }
-  return deviations > kMinVariance * (bits_squared - mean * bits);
+  return deviations > kMinVariance * (bits_squared - mean * num_bits_);
+}
+
+double SegmentGroups::variance() const {
+  const double mean = num_bits_ / num_symbols_;
+  double sum = 0;
+  for (std::size_t s = 0; s < segments_.size(); ++s) {
+    const double deviation = static_cast<double>(costs_[s]) / sizes_[s] - mean;
+    sum += sizes_[s] * deviation * deviation;
+  }
+  return sum / num_symbols_;
 }
 
 std::vector<std::uint8_t> SegmentGroups::choose(std::size_t num_groups) const {

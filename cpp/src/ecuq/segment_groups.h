@@ -31,6 +31,9 @@ class SegmentGroups {
   // Whether some segments take more or less than others, beyond what chance does.
   bool differ() const;
 
+  // How much: the variance of the bits that a symbol takes, between segments.
+  double variance() const;
+
   // The group of each segment, by Lloyd's algorithm on code lengths. Some may be empty.
   std::vector<std::uint8_t> choose(std::size_t num_groups) const;
 
@@ -39,8 +42,10 @@ class SegmentGroups {
 
   const std::vector<SegmentCounts>& segments_;
   std::size_t alphabet_;
-  SymbolBits bits_;           // with one table for all ...
-  std::vector<float> costs_;  // ... what segments take
+  SymbolBits bits_;            // with one table for all ...
+  std::vector<float> costs_;   // ... what segments take, ...
+  std::vector<double> sizes_;  // ... and how many symbols they have
+  double num_symbols_ = 0, num_bits_ = 0;
 };
 
 }  // namespace docofl
