@@ -97,6 +97,54 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, options: dict[str, Any])
     assert (tmp_path / "stopped" / RESULT).exists()
 
 
+@pytest.mark.parametrize("options", RUNS, ids=repr)
+def test_a_finished_run_goes_on_with_more_rounds(tmp_path: Path, options: dict[str, Any]) -> None:
+    """As if it had had them from the start: round 6 was evaluated as the last, and is no more."""
+    whole = fl.run(short(**options), tmp_path / "whole")
+    fl.run(short(rounds=6, **options), tmp_path / "longer")
+    longer = fl.run(short(**options), tmp_path / "longer")
+    check_same(longer, whole)
+    for name in (CONFIG, RESULT):
+        one, two = ((tmp_path / folder / name).read_text() for folder in ("whole", "longer"))
+        assert one == two
+    assert len((tmp_path / "longer" / METRICS).read_text().splitlines()) == 8
+
+
+def test_a_run_that_goes_on_has_no_result_until_it_ends(tmp_path: Path) -> None:
+    fl.run(short(rounds=6), tmp_path)
+    next(Runner(short(), tmp_path).rounds())
+    assert not (tmp_path / RESULT).exists()
+    unlock_folder(tmp_path)
+    check_same(fl.run(short(), tmp_path), fl.run(short()))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"rounds": 6}),
+        # Clients are told up to so many rounds ahead: others would take part from the start.
+        ({"rounds": 2, "deploy_every": 2000}, {"rounds": 2000, "deploy_every": 2000}),
+    ],
+)
+def test_other_rounds_that_change_those_done_are_refused(
+    tmp_path: Path, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    fl.run(short(**before), tmp_path)
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InvalidInputError, match="rounds: found"):
+        fl.run(short(**after), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
+@pytest.mark.parametrize("rounds", [None, 0, -1, True, "2", 1.5])
+def test_rounds_in_the_folder_that_are_none_are_refused(tmp_path: Path, rounds: Any) -> None:
+    fl.run(short(rounds=2), tmp_path)
+    config = json.loads((tmp_path / CONFIG).read_text())
+    (tmp_path / CONFIG).write_text(json.dumps({**config, "rounds": rounds}))
+    with pytest.raises(InvalidInputError, match="rounds: found"):
+        fl.run(short(rounds=3), tmp_path)
+
+
 def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:
     fl.run(short(), tmp_path)
     before = (tmp_path / METRICS).read_bytes()

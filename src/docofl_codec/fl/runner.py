@@ -1,8 +1,8 @@
 """A run from its configuration to its folder: the framework's loop around local training.
 
 A folder holds ``config.json``, ``metrics.jsonl`` (one object a round) and ``run.ckpt``, from which
-a run that was stopped goes on; it ends in the same weights, bit for bit. ``result.json`` is there
-once it has ended.
+a run that was stopped goes on, and one that has ended with more rounds; it ends in the same
+weights, bit for bit. ``result.json`` is there once it has ended.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from docofl_codec.fl.config import RunConfig, parse_codecs
 from docofl_codec.fl.data.files import data_root
 from docofl_codec.fl.folder_lock import lock_folder, unlock_folder
 from docofl_codec.fl.tasks import Settings, get_task
-from docofl_codec.fl.training import Trainer, Vector
+from docofl_codec.fl.training import Evaluation, Trainer, Vector
 from docofl_codec.framework import (
     SGD,
     Adagrad,
@@ -57,6 +57,7 @@ Metrics = dict[str, Any]
 Status = Literal["finished", "diverged"]
 
 CONFIG, METRICS, CHECKPOINT, RESULT = "config.json", "metrics.jsonl", "run.ckpt", "result.json"
+IRRELEVANT = {"data", "label", "checkpoint_every"}  # options that change no number
 LAST_EVALUATIONS = 4
 DIVERGED_ROUNDS = 3  # without a finite update from anybody
 WITHOUT_FINITE = "rounds_without_finite_loss"  # a metric, where there are any
@@ -109,7 +110,7 @@ def run(
         The run.
     out : path-like, optional
         A folder for metrics and checkpoints. A run of the same configuration that was stopped there
-        goes on.
+        goes on, as does one of fewer rounds.
     on_round : callable, optional
         Called with the metrics of each round.
 
@@ -272,21 +273,42 @@ class Runner:
         config = {**self.config.to_dict(), "num_weights": self.trainer.num_weights}
         path = out / CONFIG
         if path.exists():
-            _check_same(_read_object(path, _read_text(path)), config, path)
+            found = _read_object(path, _read_text(path))
+            may_differ = {"rounds"} if self._has_more_rounds_than(found) else set()
+            _check_same(found, config, path, irrelevant=IRRELEVANT | may_differ)
         else:
+            found = config
             _write_json(path, config)
         known = _read_metrics(out / METRICS)
         checkpoint = out / CHECKPOINT
         if checkpoint.exists() or previous_path(checkpoint).exists():
             load_checkpoint(checkpoint, self.loop)
-        self.metrics = known[: self.server.round]
+        self.metrics = [self._as_scheduled(metrics) for metrics in known[: self.server.round]]
         if [metrics["round"] for metrics in self.metrics] != list(range(self.server.round)):
             raise CheckpointError(
                 f"{out / METRICS}: expected the {self.server.round} rounds of the checkpoint"
             )
         if self.metrics:
             self._rounds_without_finite = self.metrics[-1].get(WITHOUT_FINITE, 0)
+        if self.server.round < self.settings.rounds:
+            (out / RESULT).unlink(missing_ok=True)
+        if found["rounds"] != config["rounds"]:
+            _write_json(path, {**found, "rounds": config["rounds"]})
         replace_file(out / METRICS, [_line(metrics) for metrics in self.metrics])
+
+    def _has_more_rounds_than(self, found: dict[str, Any]) -> bool:
+        """Tell whether this is the run of a folder with more rounds, and the same up to there."""
+        rounds = found.get("rounds")
+        if type(rounds) is not int or not 0 < rounds < self.settings.rounds:
+            return False
+        shorter = dataclasses.replace(self.settings, rounds=rounds)
+        return _leads(self.config, shorter) == _leads(self.config, self.settings)
+
+    def _as_scheduled(self, metrics: Metrics) -> Metrics:
+        """Return a round's metrics without the evaluation of what was the last round once."""
+        if self._is_evaluated(metrics["round"]):
+            return metrics
+        return {name: metrics[name] for name in metrics if name not in Evaluation._fields}
 
     def _save(self, metrics: Metrics) -> None:
         assert self.out is not None
@@ -413,8 +435,9 @@ def _finite(metrics: Metrics) -> Metrics:
     }
 
 
-def _check_same(found: dict[str, Any], expected: dict[str, Any], path: Path) -> None:
-    irrelevant = {"data", "label", "checkpoint_every"}
+def _check_same(
+    found: dict[str, Any], expected: dict[str, Any], path: Path, *, irrelevant: Set[str]
+) -> None:
     for name, value in json.loads(json.dumps(expected)).items():
         if name not in irrelevant and found.get(name) != value:
             raise InvalidInputError(
