@@ -2,6 +2,8 @@
 
 Data come from the folder that DOCOFL_DATA names. Runs go to ``runs/`` and are kept there, so that a
 second call goes on where the first was stopped; tables and curves go to ``benchmarks/results``.
+Runs on another machine do not repeat those bit for bit, as torch's sums differ: with ``--runs`` and
+``--results`` they have folders of their own.
 """
 
 from __future__ import annotations
@@ -69,21 +71,21 @@ CURVES: dict[str, Sequence[str]] = {
 }
 
 
-def do(name: str, runs: Path) -> None:
+def do(name: str, runs: Path, results: Path) -> None:
     """Do the runs of a table, draw their curves, copy the table and some of the curves."""
     command, table = COMMANDS[name]
     out = runs if command[0] == "ablate" else runs / name
     if docofl([*command, "--out", str(out)]) != 0:
         raise SystemExit(f"{name}: the command failed")
     folder = runs / name
-    RESULTS.mkdir(exist_ok=True)
-    shutil.copyfile(folder / table, RESULTS / f"{name}.csv")
+    results.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(folder / table, results / f"{name}.csv")
     run_folders = sorted(str(path.parent) for path in folder.glob("*/metrics.jsonl"))
     docofl(["report", *run_folders, "--out", str(folder / "report"), "--title", name])
     task = command[2 if command[0] == "ablate" else 1]
     for curve in CURVES.get(name, ()):
         drawn = folder / "report" / f"{task}-{curve}.png"
-        shutil.copyfile(drawn, RESULTS / f"{name}-{curve}.png")
+        shutil.copyfile(drawn, results / f"{name}-{curve}.png")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -91,11 +93,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMMANDS))
     parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="folder of the runs")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder of the tables and curves"
+    )
     options = parser.parse_args(arguments)
     for name in options.names or COMMANDS:
         if name not in COMMANDS:
             parser.error(f"found {name}, expected one of {', '.join(COMMANDS)}")
-        do(name, options.runs)
+        do(name, options.runs, options.results)
 
 
 if __name__ == "__main__":
