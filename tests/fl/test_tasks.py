@@ -109,6 +109,21 @@ def test_the_split_of_47_classes_is_preferred(tmp_path: Path) -> None:
     assert (len(federated.train_y), len(federated.test_y)) == (50, 10)
 
 
+def test_both_parts_are_of_one_split(tmp_path: Path) -> None:
+    files.write_emnist(tmp_path, 60, 20, prefix="emnist-bymerge-")
+    files.write_emnist(tmp_path, 50, 10, prefix="emnist-balanced-")
+    for path in tmp_path.glob("emnist-balanced-test-*"):
+        path.unlink()
+    with pytest.raises(MissingDataError, match="no emnist-balanced-test-images-idx3-ubyte or"):
+        load("emnist", tmp_path, num_clients=2)
+
+
+def test_a_split_of_other_classes_is_not_taken(tmp_path: Path) -> None:
+    files.write_emnist(tmp_path, 50, 10, prefix="emnist-letters-")
+    with pytest.raises(MissingDataError, match="no emnist-balanced-train-images"):
+        load("emnist", tmp_path, num_clients=2)
+
+
 def test_too_many_classes(tmp_path: Path) -> None:
     files.write_emnist(tmp_path, 50, 10)
     path = tmp_path / "emnist-balanced-train-labels-idx1-ubyte"
@@ -147,6 +162,20 @@ def test_cifar(tmp_path: Path, name: str, names: list[str], form: str) -> None:
     np.testing.assert_array_equal(federated.train_y, np.concatenate([y for _, y in train]))
     np.testing.assert_array_equal(federated.test_x, written[-1][0])
     np.testing.assert_array_equal(federated.test_y, written[-1][1])
+
+
+@pytest.mark.parametrize("suffix", ["", ".bin"])
+def test_a_batch_of_cifar_that_is_missing_between_others(tmp_path: Path, suffix: str) -> None:
+    images, labels = files.random_bytes(6, 3, 32, 32), files.random_bytes(6) % 10
+    for name in ("data_batch_1", "data_batch_3", "test_batch"):
+        content = (
+            files.cifar_binary(images, labels)
+            if suffix
+            else files.cifar_python(images, labels.tolist())
+        )
+        (tmp_path / f"{name}{suffix}").write_bytes(content)
+    with pytest.raises(MissingDataError, match=f"found no data_batch_2{suffix} "):
+        load("cifar10", tmp_path, num_clients=2)
 
 
 # --- texts -------------------------------------------------------------------------------------
@@ -205,6 +234,20 @@ def test_amazon(tmp_path: Path) -> None:
     assert federated.train_y[:2].tolist() == [1, 0]
     assert federated.test_x[0, :4].tolist() == [5, 1, 2, 0]
     assert federated.train_x.shape == (8, 100)
+
+
+def test_texts_that_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    text = f"\ufeffANNE:\n{speech(300, 0)}\n\nBOB:\n{speech(300, 1)}\n\nANNE:\n{speech(300, 2)}\n"
+    (tmp_path / "shakespeare.txt").write_text(text, encoding="utf-8")
+    assert len(load("shakespeare", tmp_path).clients) == 2
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.csv").write_text("\ufeff1,,bad\n2,,good\n", encoding="utf-8")
+    assert load("amazon", tmp_path, num_clients=2).train_y.tolist() == [0, 1]
+
+
+def test_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert data_root("~/data") == Path("/somewhere/data")
 
 
 # --- real data ---------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ of sample indices, in ascending order. No sample is given to two clients.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ __all__ = ["by_group", "dirichlet", "iid", "make_partition", "two_class"]
 
 Indices = npt.NDArray[np.int64]
 Labels = npt.NDArray[Any]
+
+MAX_ALPHA = 1e6  # far beyond that its sums leave float64
 
 
 def iid(num_samples: int, num_clients: int, seed: int) -> list[Indices]:
@@ -122,8 +123,8 @@ def dirichlet(labels: Labels, num_clients: int, seed: int, *, alpha: float) -> l
         Small: few classes a client; large: near i.i.d.
     """
     _check(labels.size, num_clients)
-    if not 0 < alpha < math.inf:
-        raise InvalidInputError(f"alpha: found {alpha}, expected a finite number above 0")
+    if not 0 < alpha <= MAX_ALPHA:
+        raise InvalidInputError(f"alpha: found {alpha}, expected above 0, at most {MAX_ALPHA:g}")
     generator = _generator(seed)
     clients: list[list[Indices]] = [[] for _ in range(num_clients)]
     for label in np.unique(labels):

@@ -39,10 +39,13 @@ class DataFormatError(InvalidInputError):
 
 
 def data_root(data: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the folder of all data sets: `data`, or else the one that DOCOFL_DATA names."""
+    """Return the folder of all data sets: `data`, or else the one that DOCOFL_DATA names.
+
+    A leading ~ is the home folder.
+    """
     if data is None:
         data = os.environ.get(VARIABLE) or None
-    return None if data is None else Path(data)
+    return None if data is None else Path(data).expanduser()
 
 
 def check_num_samples(path: Path, num_samples: int) -> None:

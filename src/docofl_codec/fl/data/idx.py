@@ -33,7 +33,8 @@ def read_idx(path: Path, *, num_dims: int) -> npt.NDArray[Any]:
     """
     content = read_bytes(path)
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in DTYPES:
-        raise DataFormatError(f"{path}: found {content[:4].hex()}, expected the magic of idx")
+        found = content[:4].hex() or "nothing"
+        raise DataFormatError(f"{path}: found {found}, expected the magic of idx")
     if content[3] != num_dims:
         raise DataFormatError(f"{path}: found {content[3]} dimensions, expected {num_dims}")
     start = 4 + 4 * num_dims

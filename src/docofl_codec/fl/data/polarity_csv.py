@@ -23,7 +23,7 @@ def read_polarity_csv(path: Path) -> tuple[list[str], npt.NDArray[np.uint8]]:
         Where a row is not of that form, or there is none.
     """
     try:
-        content = read_bytes(path).decode("utf-8")
+        content = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataFormatError(f"{path}: found {error}, expected CSV in UTF-8") from error
     texts: list[str] = []

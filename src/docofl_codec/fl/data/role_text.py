@@ -20,7 +20,7 @@ def read_role_text(path: Path) -> dict[str, str]:
         Where the text is not UTF-8 or begins without a role.
     """
     try:
-        text = read_bytes(path).decode("utf-8")
+        text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataFormatError(f"{path}: found {error.reason}, expected UTF-8") from error
     speeches: dict[str, list[str]] = {}

@@ -45,11 +45,8 @@ class _Variant:
         """Read all batches of a name, of the binary version if it is there."""
         parts = [
             read_cifar_binary(path, label_bytes=self.label_bytes)
-            for path in self.source.find_all(root, f"{name}.bin")
-        ] or [
-            read_cifar_python(path, labels=self.label_key)
-            for path in self.source.find_all(root, name)
-        ]
+            for path in self._find(root, f"{name}.bin")
+        ] or [read_cifar_python(path, labels=self.label_key) for path in self._find(root, name)]
         if not parts:
             raise self.source.missing(root, f"{name}.bin", name)
         images = np.concatenate([images for images, _ in parts])
@@ -60,6 +57,15 @@ class _Variant:
                 f"expected 0 to {self.num_classes - 1}"
             )
         return images, labels
+
+    def _find(self, root: Path | None, name: str) -> list[Path]:
+        """Return the files of a name; of numbered ones those from the first on, without a gap."""
+        found = self.source.find_all(root, name)
+        for number, path in enumerate(found, 1):
+            expected = name.replace("[1-5]", str(number))
+            if path.name.removesuffix(".gz").removesuffix(".xz") != expected:
+                raise self.source.missing(root, expected)
+        return found
 
     def load(
         self, root: Path | None, *, seed: int, num_clients: int | None, partition: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from functools import partial
 from pathlib import Path
 
@@ -23,28 +24,27 @@ SOURCE = DataSet(
     ["emnist", "EMNIST/raw", "emnist/gzip", "gzip"],
     "https://www.nist.gov/itl/products-and-services/emnist-dataset",
 )
-# The splits of 47 classes first; files under the names of MNIST are taken for such a split.
-PREFIXES = ("emnist-balanced-", "emnist-bymerge-", "emnist-bymerge*-", "emnist-*-", "")
+# The splits of 47 classes; files under the names of MNIST are taken for such a split.
+PREFIXES = ("emnist-balanced-", "emnist-bymerge-", "emnist-bymerge*-", "")
+IMAGES = "-images-idx3-ubyte"
+TRAIN_NAME = "train"
 TEST_NAMES = ("test", "t10k")
 
 
-def read_split(
-    root: Path | None, *parts: str
+def find_images(root: Path | None) -> tuple[Path, Path]:
+    """Return the images for training and for the test, both of the same split."""
+    train = SOURCE.find(root, *(f"{prefix}{TRAIN_NAME}{IMAGES}" for prefix in PREFIXES))
+    prefix = glob.escape(train.name.partition(f"{TRAIN_NAME}{IMAGES}")[0])
+    return train, SOURCE.find(root, *(f"{prefix}{name}{IMAGES}" for name in TEST_NAMES))
+
+
+def read_part(
+    root: Path | None, images_path: Path
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Read images, n x 1 x 28 x 28, and labels of one part of the set.
 
     The files hold images with rows and columns exchanged; they are put upright.
-
-    Parameters
-    ----------
-    root : Path, optional
-        Of all data sets.
-    *parts : str
-        What the part is called in file names: "train", or "test" and "t10k".
     """
-    images_path = SOURCE.find(
-        root, *(f"{prefix}{part}-images-idx3-ubyte" for prefix in PREFIXES for part in parts)
-    )
     images = read_idx(images_path, num_dims=3)
     labels_name = images_path.name.replace("images-idx3", "labels-idx1")
     labels_path = SOURCE.find(root, labels_name.removesuffix(".gz").removesuffix(".xz"))
@@ -66,8 +66,9 @@ def read_split(
 
 def load(root: Path | None, *, seed: int, num_clients: int | None, partition: str) -> Federated:
     """Read and split the set."""
-    train_x, train_y = read_split(root, "train")
-    test_x, test_y = read_split(root, *TEST_NAMES)
+    train_x, train_y, test_x, test_y = (
+        part for path in find_images(root) for part in read_part(root, path)
+    )
     return Federated(
         train_x=as_tensor(train_x),
         train_y=as_tensor(train_y),

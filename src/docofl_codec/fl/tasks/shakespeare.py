@@ -39,7 +39,8 @@ ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklm
 SOURCE = DataSet(
     "Shakespeare",
     ["shakespeare", "shakespeare/data"],
-    "https://www.gutenberg.org/ebooks/100 (plain text) and https://leaf.cmu.edu (LEAF)",
+    "https://github.com/karpathy/char-rnn (data/tinyshakespeare/input.txt) and "
+    "https://leaf.cmu.edu (LEAF)",
 )
 
 
