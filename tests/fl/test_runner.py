@@ -331,3 +331,38 @@ def test_adaptive_server_optimizers_train(optimizer: Any) -> None:
 def test_bad_links_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="strong_link: found 'fast'"):
         fl.run(short(strong_link="fast"))
+
+
+def test_a_run_that_fails_lets_go_of_its_folder(tmp_path: Path) -> None:
+    def fail(_: object) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fl.run(short(), tmp_path, on_round=fail)
+    done = subprocess.run(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        env=child_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"holds\n"
+
+
+def test_a_new_label_is_the_runs(tmp_path: Path) -> None:
+    fl.run(short(label="old"), tmp_path)
+    fl.run(short(label="new"), tmp_path)
+    assert json.loads((tmp_path / CONFIG).read_text())["label"] == "new"
+
+
+def test_a_limit_on_norms_whose_square_is_not_finite() -> None:
+    huge, large = (fl.run(short(max_update_norm=norm)) for norm in (1e200, 1e100))
+    assert all(metrics["accepted"] == 4 for metrics in huge.metrics)
+    check_same(huge, large)
+
+
+def test_clients_are_told_a_bounded_number_of_rounds_ahead() -> None:
+    began = time.monotonic()
+    runner = Runner(short(rounds=2**31 - 1, deploy_every=2**31 - 1))
+    next(runner.rounds())
+    assert time.monotonic() - began < 60

@@ -36,6 +36,7 @@ MAX_LEAD = 10_000  # rounds that a server looks ahead, in each round
 
 _MANY = 2**31 - 1
 _LARGE = sys.float_info.max
+_LARGEST_STEP = 1e37  # ten times of which, Adam's first step, is a float32
 _RANGES: Mapping[str, tuple[float, float]] = {
     "seed": (0, 2**63 - 1),
     "rounds": (1, _MANY),
@@ -43,7 +44,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "per_round": (1, _MANY),
     "batch_size": (1, _MANY),
     "local_epochs": (1, _MANY),
-    "client_lr": (0, _LARGE),
+    "client_lr": (0, _LARGEST_STEP),
     "server_lr": (0, _LARGE),
     "server_momentum": (0, 1),
     "weight_decay": (0, _LARGE),
@@ -217,6 +218,13 @@ class RunConfig:
                     raise InvalidInputError(
                         f"{name}: found with {self.server_optimizer}, expected sgd"
                     )
+        least_lead = 1 if self.lead_min is None else self.lead_min
+        if self.lead_max is not None and self.lead_max < least_lead:
+            raise InvalidInputError(
+                f"lead_max: found {self.lead_max}, expected at least lead_min, {least_lead}"
+            )
+        if self.ef21 and (self.weighted or self.delayed):
+            raise InvalidInputError("ef21: found with weighted or delayed, expected neither")
         per_round = self.settings().per_round
         if self.quorum > per_round:
             raise InvalidInputError(f"quorum: found {self.quorum}, expected at most {per_round}")

@@ -22,8 +22,9 @@ import numpy as np
 from docofl_codec._files import replace_file
 from docofl_codec.codec import Codec, Eden
 from docofl_codec.errors import InvalidInputError
-from docofl_codec.fl.config import RunConfig, parse_codecs
+from docofl_codec.fl.config import MAX_LEAD, RunConfig, parse_codecs
 from docofl_codec.fl.data.files import data_root
+from docofl_codec.fl.divergence import has_diverged
 from docofl_codec.fl.folder_lock import lock_folder, unlock_folder
 from docofl_codec.fl.tasks import Settings, get_task
 from docofl_codec.fl.training import Evaluation, Trainer, Vector
@@ -72,11 +73,11 @@ class RunResult:
     Attributes
     ----------
     status : {"finished", "diverged"}
-        Diverged: the weights would not have been finite any more.
+        Diverged: see :func:`docofl_codec.fl.divergence.has_diverged`.
     rounds : int
         Rounds done.
     best_accuracy, final_accuracy : float
-        On the test set; the final one is the mean of the last four evaluations.
+        On the test set; the final one is the mean of the last four evaluations. NaN without any.
     weights : ndarray of float32
         The model.
     metrics : list of dict
@@ -91,9 +92,9 @@ class RunResult:
     metrics: list[Metrics]
 
     def summary(self) -> dict[str, Any]:
-        """Return what fits a line."""
+        """Return what fits a line; None where nothing was measured."""
         names = ("status", "rounds", "best_accuracy", "final_accuracy")
-        return {name: getattr(self, name) for name in names}
+        return _finite({name: getattr(self, name) for name in names})
 
 
 def run(
@@ -122,9 +123,12 @@ def run(
     ('finished', True)
     """
     runner = Runner(config, None if out is None else Path(out))
-    for metrics in runner.rounds():
-        if on_round is not None:
-            on_round(metrics)
+    try:
+        for metrics in runner.rounds():
+            if on_round is not None:
+                on_round(metrics)
+    finally:
+        runner.close()
     return runner.result()
 
 
@@ -174,6 +178,11 @@ class Runner:
             yield self._step()
         if self.out is not None:
             _write_json(self.out / RESULT, self.result().summary())
+        self.close()
+
+    def close(self) -> None:
+        """Let other processes have the folder, as the end of all rounds does."""
+        if self.out is not None:
             unlock_folder(self.out)
 
     def result(self) -> RunResult:
@@ -181,10 +190,10 @@ class Runner:
         accuracies = [m["test_accuracy"] for m in self.metrics if "test_accuracy" in m]
         last = accuracies[-LAST_EVALUATIONS:]
         return RunResult(
-            status=self.status,
+            status="diverged" if has_diverged(self.metrics) else "finished",
             rounds=len(self.metrics),
-            best_accuracy=max(accuracies, default=0.0),
-            final_accuracy=float(np.mean(last)) if last else 0.0,
+            best_accuracy=max(accuracies, default=math.nan),
+            final_accuracy=float(np.mean(last)) if last else math.nan,
             weights=self.server.weights.copy(),
             metrics=self.metrics,
         )
@@ -196,7 +205,9 @@ class Runner:
         try:
             report = self.loop.step()
         except DivergenceError:
-            metrics |= {"accepted": 0, "diverged": True}
+            asked = len(set(self.server.participation.participants(self.server.round)))
+            metrics |= {"asked": asked, "accepted": 0, **self._bytes_of(self.server.round)}
+            metrics["diverged"] = True
             self.status = "diverged"
         else:
             metrics |= self._metrics_of(report)
@@ -230,12 +241,16 @@ class Runner:
             "drift_norm": estimation.drift_norm,
             "estimation_error": estimation.error,
             "rho": estimation.rho,
-            **{f"{kind}_bytes": size for kind, size in report.bytes.items()},
+            **self._bytes_of(report.round),
             **{f"{kind}_bits": bits for kind, bits in report.bits.items()},
         }
         if self.links:
             metrics["online_seconds"] = self.server.ledger.online_seconds(self.links)
         return _finite(metrics)
+
+    def _bytes_of(self, round_number: int) -> Metrics:
+        sizes = self.server.ledger.of_round(round_number)
+        return {f"{kind}_bytes": size for kind, size in sizes.items()}
 
     def _is_evaluated(self, round_number: int) -> bool:
         done = round_number + 1
@@ -292,8 +307,9 @@ class Runner:
             self._rounds_without_finite = self.metrics[-1].get(WITHOUT_FINITE, 0)
         if self.server.round < self.settings.rounds:
             (out / RESULT).unlink(missing_ok=True)
-        if found["rounds"] != config["rounds"]:
-            _write_json(path, {**found, "rounds": config["rounds"]})
+        changed = {name: config[name] for name in ("rounds", "label")}
+        if found | changed != found:
+            _write_json(path, found | changed)
         replace_file(out / METRICS, [_line(metrics) for metrics in self.metrics])
 
     def _has_more_rounds_than(self, found: dict[str, Any]) -> bool:
@@ -372,7 +388,8 @@ def _participation(config: RunConfig, settings: Settings, num_clients: int) -> P
 def _leads(config: RunConfig, settings: Settings) -> tuple[int, int]:
     low = 1 if config.lead_min is None else config.lead_min
     # A client is not told before the first round.
-    high = min(settings.deploy_every * (settings.capacity - 1), max(settings.rounds, FAR_AHEAD))
+    first = min(max(settings.rounds, FAR_AHEAD), MAX_LEAD)
+    high = min(settings.deploy_every * (settings.capacity - 1), first)
     return low, max(low, high) if config.lead_max is None else config.lead_max
 
 
@@ -442,7 +459,7 @@ def _check_same(
         if name not in irrelevant and found.get(name) != value:
             raise InvalidInputError(
                 f"{path}: {name}: found {found.get(name)}, expected {value}; give the run a folder "
-                "of its own"
+                "of its own (--out)"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -82,9 +83,9 @@ def decoded_update(codec: Codec, blob: bytes, size: int, max_norm: float | None 
 
 def check_norm(square: float, max_norm: float | None) -> None:
     """Refuse an update beyond a norm."""
-    if max_norm is not None and not square <= max_norm**2:
+    if max_norm is not None and not math.sqrt(square) <= max_norm:
         raise InvalidInputError(
-            f"update: found a norm of {square**0.5:g}, expected at most {max_norm:g}"
+            f"update: found a norm of {math.sqrt(square):g}, expected at most {max_norm:g}"
         )
 
 

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from docofl_codec.fl.divergence import has_diverged
+
 __all__ = ["Group", "Run", "RunFolderError", "Series", "group_runs", "read_run"]
 
 Series = npt.NDArray[np.float64]
 
-# A loss beyond this, or one that is not finite, is called divergence.
-DIVERGED_LOSS = 1e6
+CONFIG = "config.json"
 # The final accuracy is the mean of so many evaluations.
 LAST_EVALUATIONS = 4
 
@@ -177,16 +178,8 @@ class Run:
 
     @property
     def diverged(self) -> bool:
-        """Tell whether the run says so or a loss left all bounds."""
-        losses = [
-            entry[key]
-            for entry in self.metrics
-            for key in ("train_loss", "test_loss")
-            if entry.get(key) is not None
-        ]
-        return any(entry.get("diverged") for entry in self.metrics) or not all(
-            abs(loss) < DIVERGED_LOSS for loss in losses
-        )
+        """Tell whether the run diverged."""
+        return has_diverged(self.metrics)
 
 
 @dataclass(frozen=True)
@@ -208,7 +201,7 @@ def read_run(path: Path) -> Run:
     RunFolderError
         Where a file is missing or is not as above.
     """
-    config_path, metrics_path = path / "config.json", path / "metrics.jsonl"
+    config_path, metrics_path = path / CONFIG, path / "metrics.jsonl"
     config = _parse(config_path, 1, _read(config_path))
     for key in ("seed", "num_weights"):
         _check_number(str(config_path), key, config.get(key))

@@ -1,0 +1,53 @@
+"""When a run is said to have diverged: one rule for its result, for tables and for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["has_diverged"]
+
+# No loss of a model that learns is as large.
+MAX_LOSS = 1e6
+# A model that ends with so many times the loss of the first round has learned nothing.
+MAX_GROWTH = 1.5
+
+
+def has_diverged(metrics: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether the rounds so far are those of a run that diverged.
+
+    It has if it was stopped for it, if a loss was above 10^6 or the loss of an evaluation not
+    finite, or if the last evaluation's is more than 1.5 times what clients lost in the first round.
+
+    Parameters
+    ----------
+    metrics : sequence of mapping
+        One for each round. What was not finite is None.
+
+    Examples
+    --------
+    >>> first = {"round": 0, "train_loss": 2.3}
+    >>> has_diverged([first, {"round": 1, "test_accuracy": 0.5, "test_loss": 1.4}])
+    False
+    >>> has_diverged([first, {"round": 1, "test_accuracy": 0.1, "test_loss": 4.1}])
+    True
+    """
+    if any(entry.get("diverged") for entry in metrics):
+        return True
+    if any(_has_left_bounds(entry) for entry in metrics):
+        return True
+    began = _known(metrics, "train_loss")[:1]
+    ended = _known(metrics, "test_loss")[-1:]
+    return bool(began and ended) and ended[0] > MAX_GROWTH * began[0]
+
+
+def _has_left_bounds(entry: Mapping[str, Any]) -> bool:
+    is_evaluated = entry.get("test_accuracy") is not None
+    if is_evaluated and "test_loss" in entry and entry["test_loss"] is None:
+        return True
+    losses = (entry.get("train_loss"), entry.get("test_loss"))
+    return any(loss is not None and not abs(loss) < MAX_LOSS for loss in losses)
+
+
+def _known(metrics: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    return [entry[name] for entry in metrics if entry.get(name) is not None]
