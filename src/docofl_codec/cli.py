@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docofl_codec import CodecError, __version__
+from docofl_codec import CodecError, InvalidInputError, __version__
 from docofl_codec._cli_models import add_commands
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         print(
-            "docofl: stopped; files are as they were, runs go on where they were", file=sys.stderr
+            "docofl: stopped; files are as they were, and a run that has a folder (--out) goes on "
+            "from its last checkpoint",
+            file=sys.stderr,
         )
         return 130
     except ModuleNotFoundError as error:
@@ -77,8 +79,12 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("run", help="train one model as a configuration says")
     command.add_argument("task", nargs="?", help="digits (default), emnist, cifar10, cifar100, …")
-    command.add_argument("--config", metavar="FILE", help="a TOML file with the same keys")
-    command.add_argument("--out", metavar="DIR", help="folder for metrics and checkpoints")
+    command.add_argument(
+        "--config", type=_text, metavar="FILE", help="a TOML file with the same keys"
+    )
+    command.add_argument(
+        "--out", type=_text, metavar="DIR", help="folder for metrics and checkpoints"
+    )
     command.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_run_options(command)
     command.set_defaults(run=_run)
@@ -86,19 +92,21 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("compare", help="FedAvg beside DoCoFL, paired by seed: a table")
     command.add_argument("task", nargs="?", default="digits")
     command.add_argument("--codecs", nargs="+", metavar="CODEC", help="the paper's by default")
-    _add_sweep_options(command, "runs/compare")
+    _add_sweep_options(command, "runs/compare-TASK")
     command.set_defaults(run=_compare)
 
     command = commands.add_parser("ablate", help="a study of the paper's appendix: a CSV file")
     command.add_argument("study", help="kv, bw, bc, correction, rho, ef21 or adaptive")
     command.add_argument("task", nargs="?", default="emnist")
-    command.add_argument("--quick", action="store_true", help="fewer rounds")
-    _add_sweep_options(command, "runs/ablate")
+    command.add_argument("--quick", action="store_true", help="fewer rounds and runs")
+    _add_sweep_options(command, "runs/ablate-TASK, with --quick runs/ablate-TASK-quick")
     command.set_defaults(run=_ablate)
 
     command = commands.add_parser("report", help="curves of runs as PNG and one HTML page")
-    command.add_argument("runs", nargs="+", metavar="DIR", help="folders of runs")
-    command.add_argument("--out", default="report", metavar="DIR")
+    command.add_argument(
+        "runs", nargs="+", metavar="DIR", help="folders of runs, or of such folders"
+    )
+    command.add_argument("--out", type=_text, default="report", metavar="DIR")
     command.add_argument("--title", default="DoCoFL runs")
     command.set_defaults(run=_report)
 
@@ -130,7 +138,7 @@ def _fill_figures(parser: argparse.ArgumentParser) -> None:
 def _add_sweep_options(command: argparse.ArgumentParser, out: str) -> None:
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N - 1")
     command.add_argument("--jobs", type=int, metavar="N", help="runs at a time; all processors")
-    command.add_argument("--out", default=out, metavar="DIR")
+    command.add_argument("--out", type=_text, metavar="DIR", help=f"by default {out}")
     command.add_argument("--json", action="store_true", help="print rows as JSON")
     _add_run_options(command, without=("codec", "label", "seed"))
 
@@ -147,7 +155,16 @@ def _add_run_options(command: argparse.ArgumentParser, without: Sequence[str] = 
         if kind is bool:
             group.add_argument(flag, action="store_true", default=None)
         else:
-            group.add_argument(flag, type=kind, metavar=kind.__name__.upper())
+            group.add_argument(
+                flag, type=_text if kind is str else kind, metavar=kind.__name__.upper()
+            )
+
+
+def _text(value: str) -> str:
+    """Refuse an empty option: a variable of the shell that is not set, most often."""
+    if not value:
+        raise argparse.ArgumentTypeError("found an empty text, expected some")
+    return value
 
 
 # The fields of fl.RunConfig but the task; a test compares the two.
@@ -195,19 +212,23 @@ _RUN_OPTIONS: dict[str, type] = {
 }
 
 
-def _config(options: argparse.Namespace, **more: Any) -> RunConfig:
-    """Return the configuration of the file, overridden by the command line."""
+def _config(options: argparse.Namespace) -> RunConfig:
+    """Return the configuration of the file, overridden by the command line; set its folder."""
     from docofl_codec.fl.config import RunConfig, read_config
 
     values: dict[str, Any] = {}
     if getattr(options, "config", None):
         values |= read_config(options.config)
+        out = values.pop("out", None)
+        if out is not None and not (isinstance(out, str) and out):
+            raise InvalidInputError(f"{options.config}: out: found {out!r}, expected a folder")
+        options.out = options.out or out
     if options.task is not None:
         values["task"] = options.task
     for name in _RUN_OPTIONS:
         if getattr(options, name, None) is not None:
             values[name] = getattr(options, name)
-    return RunConfig.from_dict(values | more)
+    return RunConfig.from_dict(values)
 
 
 # --- the commands --------------------------------------------------------------------------------
@@ -266,7 +287,7 @@ def _compare(options: argparse.Namespace) -> int:
             base,
             codecs,
             range(options.seeds),
-            options.out,
+            options.out or f"runs/compare-{base.task}",
             processes=options.jobs,
             on_progress=on_progress,
         )
@@ -281,7 +302,8 @@ def _ablate(options: argparse.Namespace) -> int:
     base = _config(options)
     from docofl_codec.fl.ablate import ablate
 
-    out = Path(options.out) / options.study
+    quick = "-quick" if options.quick else ""
+    out = Path(options.out or f"runs/ablate-{base.task}{quick}") / options.study
     with _progress(f"{options.study} on {base.task}") as on_progress:
         rows = ablate(
             options.study,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -152,3 +153,44 @@ def test_every_task_has_the_papers_configurations() -> None:
     assert set(PAPER) == set(NAMES)
     for name in NAMES:
         assert get_task(name).settings.deploy_every == 10
+
+
+def test_quick_studies_are_parts_of_the_whole() -> None:
+    for study in STUDIES.values():
+        assert set(study.quick_variants) <= set(study.variants)
+    assert len(STUDIES["kv"].variants) == 2 * 4 * 3
+    assert len(STUDIES["kv"].quick_variants) == 2 * 3
+
+
+def test_what_is_given_goes_before_what_a_study_says(tmp_path: Path) -> None:
+    base = RunConfig(rounds=1, num_clients=12, per_round=3, server_optimizer="adam")
+    ablate("ef21", base, [0], tmp_path)
+    for folder in (path for path in tmp_path.iterdir() if path.is_dir()):
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        assert (config["num_clients"], config["per_round"], config["ef21"]) == (12, 3, True)
+
+
+def test_budgets_adapt_where_there_are_anchors(tmp_path: Path) -> None:
+    base = dataclasses.replace(BASE, adaptive_rho=2.0)
+    rows = compare(base, ["fedavg", "2,2,3"], [0], tmp_path)
+    assert [row.label for row in rows] == ["fedavg", "2,2,3"]
+    configs = [
+        json.loads((tmp_path / name / "config.json").read_text(encoding="utf-8"))
+        for name in ("fedavg-s0", "2-2-3-s0")
+    ]
+    assert [config["adaptive_rho"] for config in configs] == [None, 2.0]
+
+
+def test_no_processes(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="jobs: found 0, expected at least 1"):
+        compare(BASE, ["fedavg"], [0], tmp_path, processes=0)
+
+
+def test_a_run_whose_process_is_killed_is_named(tmp_path: Path) -> None:
+    def kill(*_: int) -> None:
+        for child in multiprocessing.active_children():
+            child.kill()
+
+    base = dataclasses.replace(BASE, rounds=100_000, eval_every=100_000)
+    with pytest.raises(ChildProcessError, match=r"fedavg-s0: its process ended with signal 9"):
+        compare(base, ["fedavg"], [0], tmp_path, on_progress=kill)

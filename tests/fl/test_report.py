@@ -447,3 +447,28 @@ def test_ticks_of_rounds_are_whole_numbers(tmp_path: Path) -> None:
         ticks = axis.get_xticks()
         assert len(ticks) > 2
         assert np.array_equal(ticks, np.round(ticks))
+
+
+def test_folders_of_runs_and_the_tables_beside_them(tmp_path: Path) -> None:
+    """As `report runs/*` gives them, after some runs, a comparison and a study."""
+    runs = tmp_path / "runs"
+    for name in ("a", "compare/x-s0", "compare/y-s0", "ablate/kv/z-s0"):
+        write_run(runs / name, make_metrics(25), label=name)
+    (runs / "compare" / "table.csv").write_text("label\n", encoding="utf-8")
+    (runs / "notes.txt").write_text("mine", encoding="utf-8")
+    page = write_report([*sorted(runs.iterdir()), runs / "a"], tmp_path / "out")
+    rows = Page(page.read_text(encoding="utf-8")).rows
+    assert [row[0] for row in rows[1:]] == ["a", "ablate/kv/z-s0", "compare/x-s0", "compare/y-s0"]
+    (tmp_path / "empty").mkdir()
+    for folders in ([tmp_path / "empty"], [runs / "a", tmp_path / "nowhere"], [runs / "notes.txt"]):
+        with pytest.raises(RunFolderError):
+            write_report(folders, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("label", ["$\\frac$", "$a$ $", "\udcff", "模型 2", "<b>"])
+def test_labels_are_drawn_as_they_are(tmp_path: Path, label: str) -> None:
+    folder = write_run(tmp_path / "a", make_metrics(50), label=label, task=label)
+    page = write_report([folder], tmp_path / "out", title=label)
+    name = label.encode("utf-8", "replace").decode()
+    assert Page(page.read_text(encoding="utf-8")).rows[1][0] == name

@@ -38,9 +38,17 @@ def test_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_file_and_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.toml"
-    path.write_text('codec = "fedavg"\nrounds = 2\nnum_clients = 12\nper_round = 3\n')
+    options = 'codec = "fedavg"\nrounds = 2\nnum_clients = 12\nper_round = 3\n'
+    path.write_text(f'out = "{tmp_path}/a"\n{options}')
     assert cli.main(["run", "--config", str(path), "--rounds", "3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rounds"] == 3
+    assert (tmp_path / "a" / "result.json").exists()
+    arguments = ["run", "--config", str(path), "--out", str(tmp_path / "b"), "--json"]
+    assert cli.main(arguments) == 0
+    assert (tmp_path / "b" / "result.json").exists()
+    path.write_text("out = 7\n")
+    assert cli.main(["run", "--config", str(path)]) == 1
+    assert "out: found 7, expected a folder" in capsys.readouterr().err
 
 
 def test_compare_ablate_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,6 +75,9 @@ def test_compare_ablate_and_report(tmp_path: Path, capsys: pytest.CaptureFixture
         (["run", "digits", "--codec", "9"], "codec: found '9'"),
         (["run", "mnist"], "task: found 'mnist', expected one of digits, emnist"),
         (["run", "emnist", "--data", "/nowhere"], "/nowhere"),
+        (["run", "--client-lr", "1e39"], "client_lr: found 1e+39"),
+        (["run", "--ef21", "--weighted"], "ef21: found with weighted"),
+        (["run", "--lead-min", "3", "--lead-max", "2"], "lead_max: found 2"),
         (["run", "--config", "/nowhere.toml"], "/nowhere.toml"),
         (["ablate", "sigma", "digits"], "study: found 'sigma'"),
         (["report", "/nowhere"], "/nowhere"),
@@ -81,6 +92,31 @@ def test_errors_are_one_line(
     assert captured.err.startswith("docofl: ")
     assert captured.err.count("\n") == 1
     assert not captured.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--out", ""],
+        ["run", "--config", ""],
+        ["run", "--weak-link", ""],
+        ["compare", "--out", ""],
+    ],
+)
+def test_empty_options(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(arguments)
+    assert "found an empty text" in capsys.readouterr().err
+
+
+def test_a_folder_for_each_task_and_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["compare", *SHORT, "--codecs", "fedavg"]) == 0
+    assert cli.main(["ablate", "rho", "digits", "--quick", *SHORT]) == 0
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.csv"))
+    assert found == ["runs/ablate-digits-quick/rho/rho.csv", "runs/compare-digits/table.csv"]
+    assert cli.main(["report", *map(str, Path("runs").iterdir())]) == 0
+    assert Path("report/index.html").exists()
 
 
 def test_a_diverged_run_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ name           what varies
 ``kv``         K and V, under two correction budgets (the paper's ablation of the deployment rate)
 ``bw``         the anchors' budget b_w
 ``bc``         the corrections' budget b_c
-``correction`` with and without corrections
+``correction`` with and without corrections, for three kinds of anchors
 ``rho``        b_w, and with it ρ_t (appendix B)
 ``ef21``       EF21-PP with an exact, a direct and a DoCoFL downlink
 ``adaptive``   budgets that follow ρ_t beside fixed ones (open question 3)
@@ -27,7 +27,7 @@ import numpy as np
 
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.fl.compare import jobs_for
-from docofl_codec.fl.config import RunConfig
+from docofl_codec.fl.config import ADAPTIVE, RunConfig
 from docofl_codec.fl.report.runs import Run, read_run
 from docofl_codec.fl.sweep import run_all
 
@@ -48,16 +48,22 @@ class Study:
     ----------
     variants : mapping
         Options by label.
+    quick_variants : sequence of str
+        The labels of those that are enough to show the direction; by default all.
     rounds, quick_rounds : int
         T, and T of a run that only shows the direction.
     shared : mapping
-        Options of all runs.
+        Options of all runs, where they are not given otherwise.
     """
 
     variants: Variants
     rounds: int
     quick_rounds: int
+    quick_variants: Sequence[str] = ()
     shared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+KV_CODECS = ("2,2,3", "2,0.5,3")
 
 
 def _by_codec(*codecs: str) -> Variants:
@@ -67,18 +73,34 @@ def _by_codec(*codecs: str) -> Variants:
 def _kv() -> Variants:
     return {
         f"K={k} V={v} {codec}": {"codec": codec, "deploy_every": k, "capacity": v}
-        for codec in ("2,2,3", "2,0.5,3")
-        for k, v in ((10, 3), (50, 3), (50, 10))
+        for codec in KV_CODECS
+        for k in (10, 50, 100, 500)
+        for v in (3, 5, 10)
     }
 
 
 STUDIES: Mapping[str, Study] = {
-    "kv": Study(_kv(), rounds=400, quick_rounds=100),
+    "kv": Study(
+        _kv(),
+        rounds=400,
+        quick_rounds=100,
+        quick_variants=[
+            f"{kv} {codec}" for codec in KV_CODECS for kv in ("K=10 V=3", "K=50 V=3", "K=50 V=10")
+        ],
+    ),
     "bw": Study(_by_codec("32,2,3", "3,2,3", "2,2,3", "1.5,2,3"), rounds=400, quick_rounds=80),
     "bc": Study(
         _by_codec("2,32,3", "2,4,3", "2,2,3", "2,1,3", "2,0.5,3"), rounds=400, quick_rounds=80
     ),
-    "correction": Study(_by_codec("2,2,3", "anchor:2,3", "anchor:32,3"), 200, 60),
+    "correction": Study(
+        {
+            **_by_codec("2,2,3", "anchor:2,3", "32,2,3", "anchor:32,3"),
+            "V=1 2,2,3": {"codec": "2,2,3", "capacity": 1},
+            "V=1 anchor:2,3": {"codec": "anchor:2,3", "capacity": 1},
+        },
+        rounds=200,
+        quick_rounds=60,
+    ),
     "rho": Study(_by_codec("2,2,3", "3,2,3", "4,2,3", "8,2,3"), rounds=300, quick_rounds=60),
     "ef21": Study(
         {
@@ -122,13 +144,13 @@ def ablate(
     name : str
         One of :data:`STUDIES`.
     base : RunConfig
-        What the runs share; its rounds, where given, replace the study's.
+        What the runs share; its rounds, and what else it gives, replace the study's.
     seeds : sequence of int
         Runs with the same seed are paired.
     out : path-like
         A folder for the runs' folders and the table.
     quick : bool, default False
-        Fewer rounds.
+        Fewer rounds, and of ``kv`` fewer runs.
     processes, on_progress
         As for :func:`docofl_codec.fl.sweep.run_all`.
 
@@ -141,15 +163,27 @@ def ablate(
         raise InvalidInputError(f"study: found {name!r}, expected one of {', '.join(STUDIES)}")
     study = STUDIES[name]
     rounds = base.rounds or (study.quick_rounds if quick else study.rounds)
+    shared = _not_given(study.shared, base)
+    labels = (study.quick_variants if quick else ()) or study.variants
     configs = [
-        dataclasses.replace(base, label=label, rounds=rounds, **{**study.shared, **options})
-        for label, options in study.variants.items()
+        dataclasses.replace(base, label=label, rounds=rounds, **shared, **study.variants[label])
+        for label in labels
     ]
     jobs = jobs_for(configs, seeds, Path(out))
     run_all(jobs, processes=processes, on_progress=on_progress)
     rows = [_measured(read_run(job.out)) for job in jobs]
     _write_csv(rows, Path(out) / f"{name}.csv")
     return rows
+
+
+def _not_given(shared: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
+    """Return the options of a study that the base leaves open and its optimizer has."""
+    return {
+        name: value
+        for name, value in shared.items()
+        if not getattr(base, name)
+        and not (name == "server_momentum" and base.server_optimizer in ADAPTIVE)
+    }
 
 
 def _measured(run: Run) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from docofl_codec.errors import InvalidInputError
-from docofl_codec.fl.config import RunConfig
+from docofl_codec.fl.config import RunConfig, parse_codecs
 from docofl_codec.fl.report.runs import Run, Series, read_run
 from docofl_codec.fl.sweep import Job, run_all
 
@@ -111,12 +111,19 @@ def compare(
     """
     if not codecs:
         raise InvalidInputError("codecs: found none, expected at least one")
-    configs = [dataclasses.replace(base, codec=codec, label=codec) for codec in codecs]
+    configs = [_with_codec(base, codec) for codec in codecs]
     jobs = jobs_for(configs, seeds, Path(out))
     run_all(jobs, processes=processes, on_progress=on_progress)
     rows = summarize([job.out for job in jobs])
     write_csv(rows, Path(out) / "table.csv")
     return rows
+
+
+def _with_codec(base: RunConfig, codec: str) -> RunConfig:
+    """Return a run with a codec; one without anchors, as FedAvg, has no budgets that adapt."""
+    if parse_codecs(codec).downlink == "direct":
+        base = dataclasses.replace(base, adaptive_rho=None, adaptive_error=None)
+    return dataclasses.replace(base, codec=codec, label=codec)
 
 
 def jobs_for(configs: Sequence[RunConfig], seeds: Sequence[int], out: Path) -> list[Job]:

@@ -11,12 +11,13 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 
+from docofl_codec.errors import InvalidInputError
 from docofl_codec.fl.config import RunConfig
 from docofl_codec.fl.runner import METRICS, run
 
@@ -52,11 +53,18 @@ def run_all(
 
     Raises
     ------
+    InvalidInputError
+        Where there are no processes to run in.
+    ChildProcessError
+        Where the process of a run was ended.
     Exception
         The first one that a run raised. Then, and on Ctrl-C, the others are ended; they go on with
         the next call.
     """
-    processes = max(1, processes or available_cpus())
+    if processes is None:
+        processes = available_cpus()
+    if processes < 1:
+        raise InvalidInputError(f"jobs: found {processes}, expected at least 1")
     total = sum(job.config.settings().rounds for job in jobs)
     # Children are spawned: OpenMP's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
@@ -92,7 +100,8 @@ class _Running:
         self.job = job
         self.errors, sender = context.Pipe(duplex=False)
         self.process = context.Process(target=_do, args=(job, sender), daemon=True)
-        self.process.start()
+        with _deaf_to_interrupts():
+            self.process.start()
         sender.close()
 
     def check(self) -> None:
@@ -101,12 +110,30 @@ class _Running:
         if self.errors.poll():
             with contextlib.suppress(EOFError):
                 raise self.errors.recv()
-        if self.process.exitcode != 0:
-            raise RuntimeError(f"{self.job.out}: its process ended with {self.process.exitcode}")
+        code = self.process.exitcode
+        if code:
+            found = f"signal {-code}" if code < 0 else f"code {code}"
+            raise ChildProcessError(
+                f"{self.job.out}: its process ended with {found}, expected a run to its end; "
+                "the same command goes on with it"
+            )
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let processes that start here ignore Ctrl-C from the start: their parent ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # which alone may change this
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def _do(job: Job, errors: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it was not inherited
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         run(job.config, job.out)

@@ -235,16 +235,22 @@ def draw_all(groups: Sequence[Group], title: str) -> list[tuple[Curves, Figure]]
             continue
         figure, axes = new_figure(len(panels))
         seen = [_draw(panel, axis, groups) for panel, axis in zip(panels, axes, strict=True)]
-        figure.suptitle(f"{title}: {curves.title}" if title else curves.title, fontsize=13)
+        name = _literal(title)
+        figure.suptitle(f"{name}: {curves.title}" if title else curves.title, fontsize=13)
         lines = {label: line for lines in seen for label, line in lines.items()}
         _add_legend(figure, lines)
         drawn.append((curves, figure))
     return drawn
 
 
+def _literal(text: str) -> str:
+    """Return a text that is drawn as it is: no formula, and no bytes that were never UTF-8."""
+    return text.encode("utf-8", "replace").decode().replace("$", r"\$")
+
+
 def _add_legend(figure: Figure, lines: dict[str, Line2D]) -> None:
     """Add a legend to a single panel's free corner, or below where it needs more room."""
-    labels = [textwrap.fill(label, MAX_LABEL) for label in lines]
+    labels = [textwrap.fill(_literal(label), MAX_LABEL) for label in lines]
     longest = max(map(len, lines))
     is_single = len(figure.axes) == 1
     if is_single and len(lines) <= 4 and longest <= MAX_INSIDE:

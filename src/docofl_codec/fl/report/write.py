@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 
 from docofl_codec.fl.report.curves import draw_all
 from docofl_codec.fl.report.page import make_page
-from docofl_codec.fl.report.runs import RunFolderError, group_runs, read_run
+from docofl_codec.fl.report.runs import CONFIG, RunFolderError, group_runs, read_run
 
 __all__ = ["write_report"]
 
@@ -33,7 +34,8 @@ def write_report(
     Parameters
     ----------
     run_dirs : iterable of path
-        Folders with ``config.json`` and ``metrics.jsonl``.
+        Folders with ``config.json`` and ``metrics.jsonl``, or folders of such folders. Files, such
+        as the tables beside runs, are passed over.
     out_dir : path
         Made if need be; files of an earlier report are replaced.
     title : str
@@ -49,7 +51,8 @@ def write_report(
     RunFolderError
         Where there is no run, or a folder holds none.
     """
-    runs = [read_run(Path(path)) for path in run_dirs]
+    folders = [folder for path in run_dirs for folder in _run_folders(Path(path))]
+    runs = [read_run(folder) for folder in {path.resolve(): path for path in folders}.values()]
     if not runs:
         raise RunFolderError("report: found no runs, expected at least one folder")
     out = Path(out_dir)
@@ -63,13 +66,27 @@ def write_report(
             images.append((curves.title, curves.caption, content))
         tasks[task] = (groups, images)
     page = out / PAGE
-    page.write_text(make_page(title, tasks), encoding="utf-8")
+    page.write_bytes(make_page(title, tasks).encode("utf-8", "replace"))
     return page
+
+
+def _run_folders(path: Path) -> list[Path]:
+    """Return a run's folder, or those below a folder that is none itself."""
+    if path.is_file():
+        return []
+    if path.is_dir() and not (path / CONFIG).exists():
+        found = sorted(config.parent for config in path.rglob(CONFIG))
+        if found:
+            return found
+    return [path]
 
 
 def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
+    with warnings.catch_warnings():
+        # Of a label in a script that no installed font has, boxes are drawn.
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        figure.savefig(buffer, format="png")
     return buffer.getvalue()
 
 
