@@ -61,9 +61,16 @@ def test_an_anchor_and_a_bit_are_better_than_one_bit_of_the_weights(folder: Path
 
 
 def test_corrections_are_worth_more_than_five_points() -> None:
-    """At round 200, for the configuration with the same anchors."""
+    """At round 200, for each of the paper's three kinds of anchors; of 2 bits, they diverge."""
     rows = table("correction")
-    assert mean(rows["anchor:2,3"]) <= mean(rows["2,2,3"]) - 0.05
+    for alone, corrected in (
+        ("anchor:2,3", "2,2,3"),
+        ("anchor:32,3", "32,2,3"),
+        ("V=1 anchor:2,3", "V=1 2,2,3"),
+    ):
+        assert mean(rows[alone]) <= mean(rows[corrected]) - 0.05
+        assert mean(rows[alone], "diverged") == float("anchor:2" in alone)
+        assert mean(rows[corrected], "diverged") == 0
 
 
 def test_rho_falls_with_the_anchors_budget() -> None:
