@@ -236,7 +236,7 @@ def _config(options: argparse.Namespace) -> RunConfig:
 
 def _run(options: argparse.Namespace) -> int:
     config = _config(options)
-    from docofl_codec.fl.report.numbers import format_bytes, format_percent
+    from docofl_codec.fl.report.numbers import format_bytes, format_percent, format_seconds
     from docofl_codec.fl.runner import Runner
 
     runner = Runner(config, Path(options.out) if options.out else None)
@@ -274,6 +274,8 @@ def _run(options: argparse.Namespace) -> int:
             plain = 4 * ledger.model_size * models
             ratio = f", {plain / size:.1f} x fewer than float32" if size else ""
             print(f"{name}: {format_bytes(size)}{ratio}")
+        if runner.links:
+            print(f"link time: {format_seconds(result.link_seconds)} a round")
     return DIVERGED if result.status == "diverged" else 0
 
 
@@ -346,9 +348,17 @@ def _finite(value: Any) -> Any:
 
 
 def _print_rows(title: str, rows: Sequence[Row]) -> None:
-    from docofl_codec.fl.report.numbers import format_bytes, format_ratio, format_spread
+    from docofl_codec.fl.report.numbers import (
+        format_bytes,
+        format_ratio,
+        format_seconds,
+        format_spread,
+    )
 
     columns = ["", "final accuracy", "best", "downlink in rounds", "", "downlink", "", "uplink", ""]
+    has_links = any(math.isfinite(seconds) for row in rows for seconds in row.link_seconds)
+    if has_links:
+        columns.append("link time of a round")
     cells = []
     for row in rows:
         line = [row.label, format_spread(row.final), format_spread(row.best)]
@@ -358,6 +368,8 @@ def _print_rows(title: str, rows: Sequence[Row]) -> None:
             (row.uplink_bytes, row.float32_uplink_bytes),
         ):
             line += [format_bytes(size), format_ratio(plain, size)]
+        if has_links:
+            line.append(format_seconds(sum(row.link_seconds) / len(row.seeds)))
         if row.diverged:
             line[0] += f" ({row.diverged} diverged)"
         cells.append(line)

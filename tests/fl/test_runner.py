@@ -310,9 +310,12 @@ def test_early_anchors_save_time_on_slow_links() -> None:
             deploy_every=2,
             capacity=3,
         )
-        metrics = fl.run(config).metrics[6:]
-        seconds[codec] = np.mean([m["online_seconds"] for m in metrics])
+        result = fl.run(config)
+        by_round = [m["online_seconds"] for m in result.metrics]
+        assert result.link_seconds == pytest.approx(np.mean(by_round))
+        seconds[codec] = np.mean(by_round[6:])
     assert seconds["fedavg"] > 10 * seconds["2,1,1"]
+    assert fl.run(short(rounds=1)).summary()["link_seconds"] is None
 
 
 def test_adaptive_budgets_move() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import subprocess
@@ -49,6 +50,26 @@ def test_a_file_and_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_text("out = 7\n")
     assert cli.main(["run", "--config", str(path)]) == 1
     assert "out: found 7, expected a folder" in capsys.readouterr().err
+
+
+def test_links_show_as_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model of 17,226 weights takes 5.5 s down and 22 s up on the weak link."""
+    links = [*SHORT, "--weak-share", "1", "--strong-link", "20/5", "--weak-link", "0.1/0.025"]
+    assert cli.main(["run", *links, "--codec", "fedavg"]) == 0
+    assert "link time: 27.6 s a round" in capsys.readouterr().out
+    codecs = ["fedavg", "2,2,3"]
+    arguments = ["compare", *links, "--lead-min", "1", "--codecs", *codecs, "--out", str(tmp_path)]
+    assert cli.main(arguments) == 0
+    table = capsys.readouterr().out
+    assert "link time of a round" in table
+    lines = table.rstrip().splitlines()
+    assert lines[-2].rstrip().endswith("27.6 s")
+    with (tmp_path / "table.csv").open(encoding="utf-8") as file:
+        exact, compressed = (float(row["link_seconds"]) for row in csv.DictReader(file))
+    assert exact == pytest.approx(27.6, abs=0.1)
+    assert compressed < exact / 5
+    assert cli.main(["run", *SHORT]) == 0
+    assert "link time" not in capsys.readouterr().out
 
 
 def test_compare_ablate_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,9 @@ class Row:
     test_loss, train_loss : tuple of float
         By seed: of the last evaluation, and the clients' mean in the last ten rounds. NaN where
         there is none.
+    link_seconds : tuple of float
+        By seed: what a round waits for its clients' links, the mean of all rounds. NaN where runs
+        have no links.
     online_bytes, downlink_bytes, uplink_bytes : float
         Means over seeds: in rounds, in all, and updates.
     float32_bytes, float32_uplink_bytes : float
@@ -76,6 +79,7 @@ class Row:
     last: tuple[float, ...]
     test_loss: tuple[float, ...]
     train_loss: tuple[float, ...]
+    link_seconds: tuple[float, ...]
     online_bytes: float
     downlink_bytes: float
     uplink_bytes: float
@@ -158,12 +162,16 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
     writer = csv.writer(text, lineterminator="\n")
     names = ["online_bytes", "downlink_bytes", "uplink_bytes", "float32_bytes", "diverged"]
     accuracies = ["best_accuracy", "final_accuracy", "last_accuracy"]
-    writer.writerow(["label", "seed", *accuracies, "test_loss", "train_loss", *names])
+    losses = ["test_loss", "train_loss"]
+    writer.writerow(["label", "seed", *accuracies, *losses, *names, "link_seconds"])
     for row in rows:
         by_seed = zip(row.best, row.final, row.last, row.test_loss, row.train_loss, strict=True)
-        for seed, measured, counts in zip(row.seeds, by_seed, row.counts, strict=True):
-            sizes = [getattr(counts, name) for name in names]
-            writer.writerow([row.label, seed, *(f"{value:.5f}" for value in measured), *sizes])
+        for seed, measured, counts, seconds in zip(
+            row.seeds, by_seed, row.counts, row.link_seconds, strict=True
+        ):
+            cells = [row.label, seed, *(f"{value:.5f}" for value in measured)]
+            cells += [getattr(counts, name) for name in names]
+            writer.writerow([*cells, "" if math.isnan(seconds) else f"{seconds:.5f}"])
     path.write_text(text.getvalue(), encoding="utf-8")
 
 
@@ -177,6 +185,7 @@ def _row(label: str, runs: Sequence[Run]) -> Row:
         last=tuple(float(run.accuracies[-1]) if run.accuracies.size else 0.0 for run in runs),
         test_loss=tuple(_mean_of_last(run, "test_loss", 1) for run in runs),
         train_loss=tuple(_mean_of_last(run, "train_loss", LAST_ROUNDS) for run in runs),
+        link_seconds=tuple(_mean_of_last(run, "online_seconds", len(run.metrics)) for run in runs),
         online_bytes=float(np.mean([one.online_bytes for one in counts])),
         downlink_bytes=float(np.mean([one.downlink_bytes for one in counts])),
         uplink_bytes=float(np.mean([one.uplink_bytes for one in counts])),

@@ -78,6 +78,8 @@ class RunResult:
         Rounds done.
     best_accuracy, final_accuracy : float
         On the test set; the final one is the mean of the last four evaluations. NaN without any.
+    link_seconds : float
+        What a round waits for its clients' links, the mean of all rounds. NaN without links.
     weights : ndarray of float32
         The model.
     metrics : list of dict
@@ -88,12 +90,13 @@ class RunResult:
     rounds: int
     best_accuracy: float
     final_accuracy: float
+    link_seconds: float
     weights: Vector
     metrics: list[Metrics]
 
     def summary(self) -> dict[str, Any]:
         """Return what fits a line; None where nothing was measured."""
-        names = ("status", "rounds", "best_accuracy", "final_accuracy")
+        names = ("status", "rounds", "best_accuracy", "final_accuracy", "link_seconds")
         return _finite({name: getattr(self, name) for name in names})
 
 
@@ -189,11 +192,13 @@ class Runner:
         """Return how the run stands."""
         accuracies = [m["test_accuracy"] for m in self.metrics if "test_accuracy" in m]
         last = accuracies[-LAST_EVALUATIONS:]
+        seconds = [m["online_seconds"] for m in self.metrics if "online_seconds" in m]
         return RunResult(
             status="diverged" if has_diverged(self.metrics) else "finished",
             rounds=len(self.metrics),
             best_accuracy=max(accuracies, default=math.nan),
             final_accuracy=float(np.mean(last)) if last else math.nan,
+            link_seconds=float(np.mean(seconds)) if seconds else math.nan,
             weights=self.server.weights.copy(),
             metrics=self.metrics,
         )

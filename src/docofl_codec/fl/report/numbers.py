@@ -32,13 +32,15 @@ def format_bytes(value: float) -> str:
 
 
 def format_seconds(value: float) -> str:
-    """Write a time.
+    """Write a time; a dash for NaN.
 
     Examples
     --------
     >>> format_seconds(0.05), format_seconds(12.25), format_seconds(600), format_seconds(7200)
     ('0.05 s', '12.2 s', '10 min', '2 h')
     """
+    if math.isnan(value):
+        return "–"
     name, size = time_unit(value)
     return f"{value / size:.3g} {name}"
 
