@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from docofl_codec.fl import RunConfig
-from docofl_codec.fl.runner import METRICS
+from docofl_codec.fl.run_files import METRICS
 from docofl_codec.fl.sweep import Job, run_all
 
 WARM_UP = 5

@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         "--config", type=_text, metavar="FILE", help="a TOML file with the same keys"
     )
     command.add_argument(
-        "--out", type=_text, metavar="DIR", help="folder for metrics and checkpoints"
+        "--out", type=_folder, metavar="DIR", help="folder for metrics and checkpoints"
     )
     command.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_run_options(command)
@@ -104,9 +104,9 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("report", help="curves of runs as PNG and one HTML page")
     command.add_argument(
-        "runs", nargs="+", metavar="DIR", help="folders of runs, or of such folders"
+        "runs", nargs="+", type=_folder, metavar="DIR", help="folders of runs, or of such folders"
     )
-    command.add_argument("--out", type=_text, default="report", metavar="DIR")
+    command.add_argument("--out", type=_folder, default=Path("report"), metavar="DIR")
     command.add_argument("--title", default="DoCoFL runs")
     command.set_defaults(run=_report)
 
@@ -138,7 +138,7 @@ def _fill_figures(parser: argparse.ArgumentParser) -> None:
 def _add_sweep_options(command: argparse.ArgumentParser, out: str) -> None:
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N - 1")
     command.add_argument("--jobs", type=int, metavar="N", help="runs at a time; all processors")
-    command.add_argument("--out", type=_text, metavar="DIR", help=f"by default {out}")
+    command.add_argument("--out", type=_folder, metavar="DIR", help=f"by default {out}")
     command.add_argument("--json", action="store_true", help="print rows as JSON")
     _add_run_options(command, without=("codec", "label", "seed"))
 
@@ -165,6 +165,14 @@ def _text(value: str) -> str:
     if not value:
         raise argparse.ArgumentTypeError("found an empty text, expected some")
     return value
+
+
+def _folder(value: str) -> Path:
+    """Return a folder; a leading ~ is the home folder."""
+    try:
+        return Path(_text(value)).expanduser()
+    except RuntimeError:
+        raise argparse.ArgumentTypeError(f"found {value!r}, but there is no such user") from None
 
 
 # The fields of fl.RunConfig but the task; a test compares the two.
@@ -220,15 +228,24 @@ def _config(options: argparse.Namespace) -> RunConfig:
     if getattr(options, "config", None):
         values |= read_config(options.config)
         out = values.pop("out", None)
-        if out is not None and not (isinstance(out, str) and out):
-            raise InvalidInputError(f"{options.config}: out: found {out!r}, expected a folder")
-        options.out = options.out or out
+        if out is not None:
+            options.out = options.out or _folder_of_file(options.config, out)
     if options.task is not None:
         values["task"] = options.task
     for name in _RUN_OPTIONS:
         if getattr(options, name, None) is not None:
             values[name] = getattr(options, name)
     return RunConfig.from_dict(values)
+
+
+def _folder_of_file(path: str, out: Any) -> Path:
+    """Return the folder that a configuration file names."""
+    if not isinstance(out, str):
+        raise InvalidInputError(f"{path}: out: found {out!r}, expected a folder")
+    try:
+        return _folder(out)
+    except argparse.ArgumentTypeError as error:
+        raise InvalidInputError(f"{path}: out: {error}") from None
 
 
 # --- the commands --------------------------------------------------------------------------------
@@ -239,7 +256,7 @@ def _run(options: argparse.Namespace) -> int:
     from docofl_codec.fl.report.numbers import format_bytes, format_percent, format_seconds
     from docofl_codec.fl.runner import Runner
 
-    runner = Runner(config, Path(options.out) if options.out else None)
+    runner = Runner(config, options.out)
     total = runner.settings.rounds
     with _progress(f"{config.task} {config.label or config.codec}") as show:
         accuracy = "–"

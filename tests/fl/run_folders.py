@@ -37,6 +37,7 @@ def make_metrics(
             "asked": CLIENTS,
             "accepted": CLIENTS,
             "dropped": 0,
+            "updates": CLIENTS,
             "train_loss": 3.8 * (1 - 0.8 * progress) * random.uniform(0.9, 1.1),
             "update_norm": 1.0,
             "correction_norm": 0.5,

@@ -78,7 +78,8 @@ def test_a_line_of_the_table_is_that_of_its_seed(tmp_path: Path) -> None:
 
 def test_a_run_without_rounds_has_sent_nothing(tmp_path: Path) -> None:
     (row,) = summarize([write_run(tmp_path / "a", [])])
-    assert (row.online_bytes, row.float32_bytes, row.final) == (0, 0, (0.0,))
+    assert (row.online_bytes, row.float32_bytes) == (0, 0)
+    assert np.isnan(row.final[0])
 
 
 def test_an_error_in_a_run_ends_the_comparison(tmp_path: Path) -> None:
@@ -194,3 +195,26 @@ def test_a_run_whose_process_is_killed_is_named(tmp_path: Path) -> None:
     base = dataclasses.replace(BASE, rounds=100_000, eval_every=100_000)
     with pytest.raises(ChildProcessError, match=r"fedavg-s0: its process ended with signal 9"):
         compare(base, ["fedavg"], [0], tmp_path, on_progress=kill)
+
+
+def test_a_long_error_of_a_run_is_raised(tmp_path: Path) -> None:
+    """Longer than a pipe holds."""
+    base = dataclasses.replace(BASE, partition="x" * 200_000)
+    with pytest.raises(InvalidInputError, match="partition: found"):
+        compare(base, ["fedavg"], [0], tmp_path)
+
+
+def test_runs_without_an_evaluation_have_no_accuracy(tmp_path: Path) -> None:
+    metrics = make_metrics(100)
+    folders = [
+        write_run(tmp_path / str(count), metrics[:count], label="x", seed=count)
+        for count in (100, 10)
+    ]
+    (row,) = summarize(folders)
+    assert np.isnan(row.final[1])
+    assert np.isnan(row.best[1])
+    write_csv([row], tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open(encoding="utf-8") as file:
+        first, second = csv.DictReader(file)
+    assert first["final_accuracy"] == f"{row.final[0]:.5f}"
+    assert second["final_accuracy"] == second["last_accuracy"] == second["link_seconds"] == ""

@@ -64,6 +64,8 @@ def test_a_file_has_the_same_keys(tmp_path: Path) -> None:
     path.write_text('task = "digits"\ncodec = "4,4,3"\nclient_lr = 1\nef21 = true\n')
     config = RunConfig.from_dict(read_config(path))
     assert config == RunConfig(task="digits", codec="4,4,3", client_lr=1.0, ef21=True)
+    path.write_text("\ufeffrounds = 3\n", encoding="utf-8")
+    assert read_config(path) == {"rounds": 3}
     path.write_text("task = \n")
     with pytest.raises(InvalidInputError, match=r"run\.toml"):
         read_config(path)
@@ -82,6 +84,20 @@ def test_a_file_has_the_same_keys(tmp_path: Path) -> None:
         ({"dropout": 2}, "dropout: found 2"),
         ({"delayed": 0.5}, "delayed: found without max_delay"),
         ({"adaptive_error": 0.1}, "adaptive_error: found without adaptive_rho"),
+        ({"adaptive_error": 0}, "adaptive_error: found 0.0, expected more than 0"),
+        ({"adaptive_rho": 1}, "adaptive_rho: found 1.0, expected more than 1"),
+        (
+            {"adaptive_rho": 2, "codec": "fedavg"},
+            "codec: found 'fedavg' with adaptive budgets, expected anchors with a budget",
+        ),
+        (
+            {"adaptive_rho": 2, "adaptive_error": 1, "codec": "2,topk:0.1,3"},
+            "codec: found '2,topk:0.1,3' with adaptive budgets, expected corrections with",
+        ),
+        ({"anchor_bits_min": 9}, "anchor_bits_min: found 9.0, .*at most anchor_bits_max, 8.0"),
+        ({"correction_bits_min": 0}, "correction_bits_min: found 0"),
+        ({"data": ""}, "data: found an empty text"),
+        ({"ef21": True, "max_delay": 3}, "ef21: found with weighted or max_delay"),
         ({"weak_link": "1/1"}, "weak_link: found without strong_link"),
         ({"batch_size": 0}, "batch_size: found 0"),
         ({"local_epochs": 0}, "local_epochs: found 0"),

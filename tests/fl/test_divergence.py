@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from docofl_codec import fl
@@ -14,11 +15,12 @@ from docofl_codec.fl.divergence import has_diverged
 from docofl_codec.fl.report import read_run
 from docofl_codec.fl.runner import RESULT
 
-FIRST = {"round": 0, "train_loss": 2.0}
+FIRST = {"round": 0, "initial_loss": 2.0, "train_loss": 0.1}
 
 
 def evaluated(loss: float | None) -> dict[str, Any]:
-    return {"round": 1, "train_loss": 1.0, "test_accuracy": 0.1, "test_loss": loss}
+    accuracy = {"test_accuracy": 0.1, "test_loss": loss}
+    return {"round": 1, "train_loss": 1.0, **accuracy, "train_subset_loss": loss}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ def evaluated(loss: float | None) -> dict[str, Any]:
         ([FIRST, evaluated(1e7), evaluated(1.0)], True),
         ([FIRST, {"round": 1, "train_loss": -1e7}], True),
         ([FIRST, {"round": 1, "train_loss": None}, evaluated(1.0)], False),
-        ([{"round": 0, "train_loss": None}, evaluated(9.0)], True),
+        ([{"round": 0, "train_loss": None}, evaluated(9.0)], False),
         ([FIRST, {"round": 1, "diverged": True}], True),
     ],
 )
@@ -54,6 +56,19 @@ def test_anchors_without_corrections(tmp_path: Path, client_lr: float, rounds: i
     assert summarize([tmp_path])[0].diverged == 1
 
 
+def test_clients_that_overfit_have_not_diverged() -> None:
+    """Their loss in the first round is near zero, the test's a dozen times as much."""
+    config = fl.RunConfig(
+        codec="fedavg", num_clients=2, per_round=2, local_epochs=100, rounds=2, eval_every=1
+    )
+    result = fl.run(config)
+    first, last = result.metrics
+    assert first["initial_loss"] == pytest.approx(np.log(10), abs=0.1)
+    assert last["test_loss"] > 1.5 * first["train_loss"]
+    assert result.final_accuracy > 0.9
+    assert result.status == "finished"
+
+
 def test_a_round_that_ends_a_run_has_its_bytes() -> None:
     result = fl.run(fl.RunConfig(rounds=3, server_lr=1e39, num_clients=12, per_round=4))
     (metrics,) = result.metrics
@@ -61,4 +76,5 @@ def test_a_round_that_ends_a_run_has_its_bytes() -> None:
     assert metrics["asked"] == 4
     assert metrics["correction_bytes"] > 0
     assert metrics["update_bytes"] > 0
+    assert metrics["updates"] == 4
     assert result.summary()["final_accuracy"] is None

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from docofl_codec import fl
-from docofl_codec.fl.runner import CONFIG, METRICS, RESULT
+from docofl_codec.fl.run_files import CONFIG, METRICS
+from docofl_codec.fl.runner import RESULT
 from tests.helpers.processes import child_environment
 
 ROUNDS = 20

@@ -109,7 +109,8 @@ def test_clients_that_vanish_have_downloaded_and_sent_nothing(tmp_path: Path) ->
     metrics = make_metrics(10)
     for entry in metrics[1:]:
         size = entry["update_bytes"] * (CLIENTS - 3) // CLIENTS
-        entry.update(accepted=CLIENTS - 5, dropped=2, missing=3, update_bytes=size)
+        sent = CLIENTS - 3
+        entry.update(accepted=CLIENTS - 5, dropped=2, missing=3, updates=sent, update_bytes=size)
     run = read_run(write_run(tmp_path / "a", metrics))
     assert run.float32_bytes == 10 * 4 * CLIENTS * NUM_WEIGHTS
     assert run.float32_uplink_bytes == 4 * (CLIENTS + 9 * (CLIENTS - 3)) * NUM_WEIGHTS
@@ -120,8 +121,9 @@ def test_clients_whose_training_failed_have_sent_nothing(tmp_path: Path, is_alwa
     metrics = make_metrics(10)
     for entry in metrics[0 if is_always else 4 :]:
         size = entry["update_bytes"] // 4
-        entry.update(accepted=CLIENTS // 4, dropped=CLIENTS - CLIENTS // 4, update_bytes=size)
-    metrics[9].update(accepted=0, dropped=CLIENTS, update_bytes=0)
+        sent = CLIENTS // 4
+        entry.update(accepted=sent, dropped=CLIENTS - sent, updates=sent, update_bytes=size)
+    metrics[9].update(accepted=0, dropped=CLIENTS, updates=0, update_bytes=0)
     folder = write_run(tmp_path / "a", metrics)
     rows = Page(write_report([folder], tmp_path / "out").read_text(encoding="utf-8")).rows
     assert dict(zip(*rows, strict=True))["uplink ratio"] == "10.67 ×"
@@ -383,6 +385,24 @@ def test_a_line_is_the_mean_of_its_seeds(tmp_path: Path) -> None:
     x, y = drawn_lines(runs, "accuracy-rounds")["x"]
     assert x == [25, 50, 75, 100]
     np.testing.assert_allclose(y, np.mean([run.accuracies for run in runs], axis=0))
+
+
+def test_a_line_is_the_mean_of_seeds_in_the_same_rounds(tmp_path: Path) -> None:
+    """Seeds lack values in different rounds, as the loss of rounds from which all have vanished."""
+    runs = []
+    for seed, missing in enumerate(([0, 1, 5], [2, 5])):
+        metrics = make_metrics(10, seed=seed)
+        for t in missing:
+            metrics[t]["train_loss"] = None
+        metrics[9].update(test_loss=1.0)
+        runs.append(read_run(write_run(tmp_path / str(seed), metrics, label="x")))
+    (groups,) = group_runs(runs).values()
+    (figure,) = (figure for curves, figure in draw_all(groups, "") if curves.name == "loss")
+    (line,) = figure.axes[0].get_lines()
+    losses = np.array([run.series("train_loss") for run in runs])
+    kept = [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    np.testing.assert_array_equal(np.asarray(line.get_xdata()), np.array(kept) + 1)
+    np.testing.assert_allclose(np.asarray(line.get_ydata()), np.nanmean(losses[:, kept], axis=0))
 
 
 def test_bytes_on_the_axis_are_those_of_the_evaluated_rounds(tmp_path: Path) -> None:

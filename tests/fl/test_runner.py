@@ -15,9 +15,10 @@ import pytest
 
 from docofl_codec import InvalidInputError, fl
 from docofl_codec.fl.folder_lock import lock_folder, unlock_folder
-from docofl_codec.fl.runner import CHECKPOINT, CONFIG, METRICS, RESULT, Runner
+from docofl_codec.fl.run_files import CONFIG, METRICS
+from docofl_codec.fl.runner import CHECKPOINT, RESULT, Runner
 from docofl_codec.framework import CheckpointError
-from tests.fl.files import write_emnist_part
+from tests.fl.files import write_emnist, write_emnist_part
 from tests.helpers.processes import child_environment
 
 SHORT: dict[str, Any] = {"rounds": 8, "eval_every": 4, "num_clients": 12, "per_round": 4}
@@ -270,6 +271,7 @@ def test_a_norm_limit_that_drops_everybody_is_no_divergence() -> None:
     result = fl.run(short(max_update_norm=1e-9))
     assert result.status == "finished"
     assert all(m["dropped"] == 4 and m["accepted"] == 0 for m in result.metrics)
+    assert all(m["updates"] == 4 for m in result.metrics)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +279,9 @@ def test_a_norm_limit_that_drops_everybody_is_no_divergence() -> None:
     [
         (METRICS, "[1]\n", InvalidInputError),
         (METRICS, "{}\n", InvalidInputError),
+        (METRICS, '{"round": 0, "train_loss": "x"}\n', InvalidInputError),
+        (METRICS, '{"round": true}\n', InvalidInputError),
+        (METRICS, '{"round": 0}\n{"round": 2}\n', CheckpointError),
         (METRICS, "", CheckpointError),
         (CONFIG, "[]", InvalidInputError),
         (CONFIG, "{", InvalidInputError),
@@ -291,11 +296,51 @@ def test_a_folder_that_was_edited_is_refused(
         fl.run(short(rounds=2, checkpoint_every=1), tmp_path)
 
 
+def test_metrics_behind_the_checkpoint_do_not_matter(tmp_path: Path) -> None:
+    config = short(rounds=2, checkpoint_every=1)
+    expected = fl.run(config, tmp_path)
+    with (tmp_path / METRICS).open("ab") as file:
+        file.write(bytes(10) + b"\n")
+    assert fl.run(config, tmp_path).metrics == expected.metrics
+
+
+def test_a_folder_that_is_refused_stays_as_it_was(tmp_path: Path) -> None:
+    fl.run(short(rounds=2, checkpoint_every=1), tmp_path)
+    (tmp_path / CONFIG).unlink()
+    with pytest.raises(CheckpointError, match="seed: found 0, expected 4"):
+        fl.run(short(rounds=2, checkpoint_every=1, seed=4), tmp_path)
+    assert not (tmp_path / CONFIG).exists()
+    assert fl.run(short(rounds=2, checkpoint_every=1), tmp_path).rounds == 2
+
+
+def test_a_run_goes_on_with_its_own_data_wherever_they_are(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        write_emnist(tmp_path / name / "emnist", 60, 21 if name == "c" else 20)
+    options: dict[str, Any] = {"task": "emnist", "num_clients": 4, "per_round": 2}
+
+    def run(data: str, rounds: int) -> None:
+        fl.run(fl.RunConfig(**options, rounds=rounds, data=str(tmp_path / data)), tmp_path / "out")
+
+    run("a", 1)
+    run("b", 2)
+    assert json.loads((tmp_path / "out" / CONFIG).read_text())["data"] == str(tmp_path / "b")
+    with pytest.raises(InvalidInputError, match="data_digest: found"):
+        run("c", 3)
+
+
+@pytest.mark.parametrize("codec", ["topk:0.1,2,3", "anchor:topk:0.1,3", "randk:0.1,2,3"])
+def test_anchors_of_a_codec_without_bits(codec: str) -> None:
+    result = fl.run(short(codec=codec, rounds=3))
+    assert "anchor_bits" not in result.metrics[-1]
+    assert result.metrics[-1]["rho"] is not None
+
+
 def test_dropouts_are_missing_and_the_others_go_on() -> None:
     result = fl.run(short(dropout=0.5))
     missing = sum(metrics["missing"] for metrics in result.metrics)
     assert 0 < missing < 8 * 4
     assert all(m["accepted"] + m["missing"] == 4 for m in result.metrics)
+    assert all(m["updates"] == m["accepted"] for m in result.metrics)
 
 
 def test_early_anchors_save_time_on_slow_links() -> None:

@@ -129,7 +129,7 @@ def test_too_many_classes(tmp_path: Path) -> None:
     path = tmp_path / "emnist-balanced-train-labels-idx1-ubyte"
     path.with_name(path.name + ".gz").unlink()
     path.write_bytes(files.idx(np.full(50, 61, np.uint8)))
-    with pytest.raises(DataFormatError, match="found label 61, expected 0 to 46"):
+    with pytest.raises(DataFormatError, match="found labels 61 to 61, expected 0 to 46"):
         load("emnist", tmp_path, num_clients=2)
 
 

@@ -101,6 +101,9 @@ def test_compare_ablate_and_report(tmp_path: Path, capsys: pytest.CaptureFixture
         (["run", "--lead-min", "3", "--lead-max", "2"], "lead_max: found 2"),
         (["run", "--config", "/nowhere.toml"], "/nowhere.toml"),
         (["ablate", "sigma", "digits"], "study: found 'sigma'"),
+        (["ablate", "adaptive", "digits", "--adaptive-rho", "2"], "adaptive_rho: found 2.0"),
+        (["ablate", "kv", "digits", "--capacity", "4"], "capacity: found 4, expected none"),
+        (["run", "--data", "~nobody-here/x"], "data: found '~nobody-here/x'"),
         (["report", "/nowhere"], "/nowhere"),
     ],
 )
@@ -122,12 +125,27 @@ def test_errors_are_one_line(
         ["run", "--config", ""],
         ["run", "--weak-link", ""],
         ["compare", "--out", ""],
+        ["report", ""],
     ],
 )
 def test_empty_options(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         cli.main(arguments)
     assert "found an empty text" in capsys.readouterr().err
+
+
+def test_a_folder_below_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "run.toml"
+    path.write_text('out = "~/a"\n')
+    assert cli.main(["run", *SHORT, "--config", str(path)]) == 0
+    assert cli.main(["run", *SHORT, "--out=~/b"]) == 0
+    assert all((tmp_path / name / "result.json").exists() for name in "ab")
+    path.write_text('out = "~nobody-here/a"\n')
+    assert cli.main(["run", *SHORT, "--config", str(path)]) == 1
+    assert "out: found '~nobody-here/a', but there is no such user" in capsys.readouterr().err
 
 
 def test_a_folder_for_each_task_and_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,8 @@ def ablate(
     name : str
         One of :data:`STUDIES`.
     base : RunConfig
-        What the runs share; its rounds, and what else it gives, replace the study's.
+        What the runs share; its rounds and what else it gives replace the study's, but it gives
+        nothing that the study varies.
     seeds : sequence of int
         Runs with the same seed are paired.
     out : path-like
@@ -162,6 +163,7 @@ def ablate(
     if name not in STUDIES:
         raise InvalidInputError(f"study: found {name!r}, expected one of {', '.join(STUDIES)}")
     study = STUDIES[name]
+    _check_not_given({key for options in study.variants.values() for key in options}, base)
     rounds = base.rounds or (study.quick_rounds if quick else study.rounds)
     shared = _not_given(study.shared, base)
     labels = (study.quick_variants if quick else ()) or study.variants
@@ -174,6 +176,16 @@ def ablate(
     rows = [_measured(read_run(job.out)) for job in jobs]
     _write_csv(rows, Path(out) / f"{name}.csv")
     return rows
+
+
+def _check_not_given(varied: Set[str], base: RunConfig) -> None:
+    """Refuse a base with options of its own for what a study varies."""
+    for field in dataclasses.fields(base):
+        value = getattr(base, field.name)
+        if field.name in varied and value != field.default:
+            raise InvalidInputError(
+                f"{field.name}: found {value}, expected none: the study varies it"
+            )
 
 
 def _not_given(shared: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
@@ -207,8 +219,8 @@ def _measured(run: Run) -> dict[str, Any]:
     }
 
 
-def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    return round(float(values.mean()), 5) if values.size else 0.0
+def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
+    return round(float(values.mean()), 5) if values.size else None
 
 
 def _median(values: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:

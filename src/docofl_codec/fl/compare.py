@@ -55,7 +55,7 @@ class Row:
         Of its runs.
     best, final, last : tuple of float
         Test accuracies by seed; the final one is the mean of the last four evaluations, the last
-        one that of the last evaluation alone.
+        one that of the last evaluation alone. NaN where there is none.
     test_loss, train_loss : tuple of float
         By seed: of the last evaluation, and the clients' mean in the last ten rounds. NaN where
         there is none.
@@ -169,10 +169,14 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
         for seed, measured, counts, seconds in zip(
             row.seeds, by_seed, row.counts, row.link_seconds, strict=True
         ):
-            cells = [row.label, seed, *(f"{value:.5f}" for value in measured)]
+            cells = [row.label, seed, *map(_cell, measured)]
             cells += [getattr(counts, name) for name in names]
-            writer.writerow([*cells, "" if math.isnan(seconds) else f"{seconds:.5f}"])
+            writer.writerow([*cells, _cell(seconds)])
     path.write_text(text.getvalue(), encoding="utf-8")
+
+
+def _cell(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.5f}"
 
 
 def _row(label: str, runs: Sequence[Run]) -> Row:
@@ -180,9 +184,9 @@ def _row(label: str, runs: Sequence[Run]) -> Row:
     return Row(
         label=label,
         seeds=tuple(run.seed or 0 for run in runs),
-        best=tuple(float(run.accuracies.max(initial=0.0)) for run in runs),
-        final=tuple(run.final_accuracy if run.accuracies.size else 0.0 for run in runs),
-        last=tuple(float(run.accuracies[-1]) if run.accuracies.size else 0.0 for run in runs),
+        best=tuple(run.best_accuracy for run in runs),
+        final=tuple(run.final_accuracy for run in runs),
+        last=tuple(run.last_accuracy for run in runs),
         test_loss=tuple(_mean_of_last(run, "test_loss", 1) for run in runs),
         train_loss=tuple(_mean_of_last(run, "train_loss", LAST_ROUNDS) for run in runs),
         link_seconds=tuple(_mean_of_last(run, "online_seconds", len(run.metrics)) for run in runs),

@@ -201,7 +201,9 @@ class RunConfig:
         for name, expected in _types().items():
             object.__setattr__(self, name, _checked(name, getattr(self, name), expected))
         get_task(self.task)
-        parse_codecs(self.codec)
+        codecs = parse_codecs(self.codec)
+        if self.data == "":
+            raise InvalidInputError("data: found an empty text, expected a folder")
         for name in ("dropout", "delayed", "weak_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInputError(f"{name}: found {getattr(self, name)}, expected 0 to 1")
@@ -209,6 +211,7 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise InvalidInputError(f"{name}: found {value}, expected {least} to {most:g}")
+        self._check_budgets(codecs)
         for name, needed in _NEEDS.items():
             if getattr(self, name) and not getattr(self, needed):
                 raise InvalidInputError(f"{name}: found without {needed}, expected both")
@@ -223,11 +226,35 @@ class RunConfig:
             raise InvalidInputError(
                 f"lead_max: found {self.lead_max}, expected at least lead_min, {least_lead}"
             )
-        if self.ef21 and (self.weighted or self.delayed):
-            raise InvalidInputError("ef21: found with weighted or delayed, expected neither")
+        if self.ef21 and (self.weighted or self.max_delay):
+            raise InvalidInputError("ef21: found with weighted or max_delay, expected neither")
         per_round = self.settings().per_round
         if self.quorum > per_round:
             raise InvalidInputError(f"quorum: found {self.quorum}, expected at most {per_round}")
+
+    def _check_budgets(self, codecs: Codecs) -> None:
+        """Refuse targets that no budgets can follow."""
+        for name, value, above in (
+            ("adaptive_rho", self.adaptive_rho, 1),
+            ("adaptive_error", self.adaptive_error, 0),
+        ):
+            if value is not None and not above < value < math.inf:
+                raise InvalidInputError(f"{name}: found {value}, expected more than {above}")
+        for target, part, codec in (
+            (self.adaptive_rho, "anchor", codecs.anchor),
+            (self.adaptive_error, "correction", codecs.correction),
+        ):
+            low, high = (getattr(self, f"{part}_bits_{end}") for end in ("min", "max"))
+            if not 0 < low <= high:
+                raise InvalidInputError(
+                    f"{part}_bits_min: found {low}, expected above 0, at most {part}_bits_max, "
+                    f"{high}"
+                )
+            if target is not None and getattr(codec, "bits", None) is None:
+                raise InvalidInputError(
+                    f"codec: found {self.codec!r} with adaptive budgets, expected {part}s with a "
+                    "budget in bits"
+                )
 
     def settings(self) -> Settings:
         """Return the task's settings with what this run changes."""
@@ -268,7 +295,7 @@ def read_config(path: Path | str) -> dict[str, Any]:
         Where it is not TOML.
     """
     try:
-        options: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        options: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{path}: {error}") from None
     except RecursionError:

@@ -9,7 +9,7 @@ __all__ = ["has_diverged"]
 
 # No loss of a model that learns is as large.
 MAX_LOSS = 1e6
-# A model that ends with so many times the loss of the first round has learned nothing.
+# A model that ends with so many times the loss of its initial weights has learned nothing.
 MAX_GROWTH = 1.5
 
 
@@ -17,7 +17,8 @@ def has_diverged(metrics: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether the rounds so far are those of a run that diverged.
 
     It has if it was stopped for it, if a loss was above 10^6 or the loss of an evaluation not
-    finite, or if the last evaluation's is more than 1.5 times what clients lost in the first round.
+    finite, or if the model now loses more than 1.5 times what its initial weights did, both on the
+    same training samples.
 
     Parameters
     ----------
@@ -26,18 +27,18 @@ def has_diverged(metrics: Sequence[Mapping[str, Any]]) -> bool:
 
     Examples
     --------
-    >>> first = {"round": 0, "train_loss": 2.3}
-    >>> has_diverged([first, {"round": 1, "test_accuracy": 0.5, "test_loss": 1.4}])
+    >>> first = {"round": 0, "initial_loss": 2.3}
+    >>> has_diverged([first, {"round": 1, "train_subset_loss": 1.4}])
     False
-    >>> has_diverged([first, {"round": 1, "test_accuracy": 0.1, "test_loss": 4.1}])
+    >>> has_diverged([first, {"round": 1, "train_subset_loss": 4.1}])
     True
     """
     if any(entry.get("diverged") for entry in metrics):
         return True
     if any(_has_left_bounds(entry) for entry in metrics):
         return True
-    began = _known(metrics, "train_loss")[:1]
-    ended = _known(metrics, "test_loss")[-1:]
+    began = _known(metrics, "initial_loss")[:1]
+    ended = _known(metrics, "train_subset_loss")[-1:]
     return bool(began and ended) and ended[0] > MAX_GROWTH * began[0]
 
 

@@ -26,6 +26,7 @@ from docofl_codec.fl.config import MAX_LEAD, RunConfig, parse_codecs
 from docofl_codec.fl.data.files import data_root
 from docofl_codec.fl.divergence import has_diverged
 from docofl_codec.fl.folder_lock import lock_folder, unlock_folder
+from docofl_codec.fl.run_files import CONFIG, METRICS, Metrics, parse_object, parse_round
 from docofl_codec.fl.tasks import Settings, get_task
 from docofl_codec.fl.training import Evaluation, Trainer, Vector
 from docofl_codec.framework import (
@@ -53,11 +54,9 @@ from docofl_codec.framework.checkpoint import previous_path
 
 __all__ = ["Metrics", "RunResult", "Runner", "run"]
 
-# One round, as JSON.
-Metrics = dict[str, Any]
 Status = Literal["finished", "diverged"]
 
-CONFIG, METRICS, CHECKPOINT, RESULT = "config.json", "metrics.jsonl", "run.ckpt", "result.json"
+CHECKPOINT, RESULT = "run.ckpt", "result.json"
 IRRELEVANT = {"data", "label", "checkpoint_every"}  # options that change no number
 LAST_EVALUATIONS = 4
 DIVERGED_ROUNDS = 3  # without a finite update from anybody
@@ -164,6 +163,7 @@ class Runner:
             num_clients=self.settings.num_clients,
             partition=self.settings.partition,
         )
+        self.data_digest = federated.digest()
         self.trainer = Trainer(federated, self.settings, threads=config.threads)
         self.links = _links(config, self.trainer.num_clients)
         self.server = _make_server(config, self.settings, self.trainer)
@@ -207,6 +207,9 @@ class Runner:
         began = time.perf_counter()
         self._losses = []
         metrics: Metrics = {"round": self.server.round}
+        if self.server.round == 0:
+            metrics["initial_loss"] = self.trainer.train_subset_loss(self.server.weights)
+        frames = self.server.ledger.num_frames("update")
         try:
             report = self.loop.step()
         except DivergenceError:
@@ -227,6 +230,7 @@ class Runner:
             elif self._is_evaluated(report.round):
                 evaluation = self.trainer.evaluate(self.server.weights)
                 metrics |= _finite(evaluation._asdict())
+        metrics["updates"] = self.server.ledger.num_frames("update") - frames
         metrics["seconds"] = round(time.perf_counter() - began, 6)
         self.metrics.append(metrics)
         if self.out is not None:
@@ -290,31 +294,28 @@ class Runner:
 
     def _resume(self, out: Path) -> None:
         """Take over what the folder holds; a run that diverged does so again."""
-        config = {**self.config.to_dict(), "num_weights": self.trainer.num_weights}
+        config = self.config.to_dict()
+        config |= {"num_weights": self.trainer.num_weights, "data_digest": self.data_digest}
         path = out / CONFIG
+        found: dict[str, Any] = {}
         if path.exists():
-            found = _read_object(path, _read_text(path))
+            found = parse_object(path, 1, path.read_bytes())
             may_differ = {"rounds"} if self._has_more_rounds_than(found) else set()
             _check_same(found, config, path, irrelevant=IRRELEVANT | may_differ)
-        else:
-            found = config
-            _write_json(path, config)
-        known = _read_metrics(out / METRICS)
         checkpoint = out / CHECKPOINT
         if checkpoint.exists() or previous_path(checkpoint).exists():
             load_checkpoint(checkpoint, self.loop)
-        self.metrics = [self._as_scheduled(metrics) for metrics in known[: self.server.round]]
-        if [metrics["round"] for metrics in self.metrics] != list(range(self.server.round)):
-            raise CheckpointError(
-                f"{out / METRICS}: expected the {self.server.round} rounds of the checkpoint"
-            )
+        known = _read_metrics(out / METRICS, self.server.round)
+        self.metrics = [self._as_scheduled(metrics) for metrics in known]
         if self.metrics:
             self._rounds_without_finite = self.metrics[-1].get(WITHOUT_FINITE, 0)
+        # Nothing was written so far: a folder that is refused stays as it was.
         if self.server.round < self.settings.rounds:
             (out / RESULT).unlink(missing_ok=True)
-        changed = {name: config[name] for name in ("rounds", "label")}
-        if found | changed != found:
-            _write_json(path, found | changed)
+        kept = found or config
+        changed = {**kept, **{name: config[name] for name in ("rounds", "label", "data")}}
+        if changed != found:
+            _write_json(path, changed)
         replace_file(out / METRICS, [_line(metrics) for metrics in self.metrics])
 
     def _has_more_rounds_than(self, found: dict[str, Any]) -> bool:
@@ -468,33 +469,15 @@ def _check_same(
             )
 
 
-def _read_metrics(path: Path) -> list[Metrics]:
-    """Return the rounds that were written whole."""
-    if not path.exists():
-        return []
-    lines = _read_text(path).split("\n")
-    found = [_read_object(path, line) for line in lines[:-1]]  # the rest was cut off, or is empty
-    for metrics in found:
-        if not isinstance(metrics.get("round"), int):
-            raise InvalidInputError(f"{path}: found a line without a round, expected metrics")
+def _read_metrics(path: Path, count: int) -> list[Metrics]:
+    """Return the metrics of the first rounds, those that the checkpoint knows."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    found = [parse_round(path, number, line) for number, line in enumerate(lines[:count], 1)]
+    rounds = [metrics["round"] for metrics in found]
+    if rounds != list(range(count)):
+        shown = f"rounds {rounds[0]} to {rounds[-1]}" if rounds else "no rounds"
+        raise CheckpointError(f"{path}: found {shown}, expected 0 to {count - 1} of the checkpoint")
     return found
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{path}: {error}") from None
-
-
-def _read_object(path: Path, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{path}: {error}") from None
-    if not isinstance(value, dict):
-        raise InvalidInputError(f"{path}: found {text[:40]!r}, expected an object")
-    return value
 
 
 def _line(metrics: Metrics) -> bytes:

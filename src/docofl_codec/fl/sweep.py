@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
 from pathlib import Path
+from typing import Any
 
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.fl.config import RunConfig
-from docofl_codec.fl.runner import METRICS, run
+from docofl_codec.fl.run_files import METRICS
+from docofl_codec.fl.runner import run
 
 __all__ = ["Job", "available_cpus", "run_all"]
 
@@ -74,8 +76,8 @@ def run_all(
         while waiting or running:
             while waiting and len(running) < processes:
                 running.append(_Running(context, waiting.popleft()))
-            wait([run.process.sentinel for run in running], timeout=POLL_SECONDS)
-            for run in [run for run in running if not run.process.is_alive()]:
+            wait([event for run in running for event in run.events], timeout=POLL_SECONDS)
+            for run in [run for run in running if run.has_ended()]:
                 running.remove(run)
                 run.check()
             if on_progress is not None:
@@ -104,12 +106,21 @@ class _Running:
             self.process.start()
         sender.close()
 
+    @property
+    def events(self) -> list[Any]:
+        """What becomes ready when the run ends, well or with an error."""
+        return [self.process.sentinel, self.errors]
+
+    def has_ended(self) -> bool:
+        """Tell whether the run is over; an error is read first, as a long one keeps it waiting."""
+        return self.errors.poll() or not self.process.is_alive()
+
     def check(self) -> None:
         """Raise what an ended run raised."""
-        self.process.join()
         if self.errors.poll():
             with contextlib.suppress(EOFError):
                 raise self.errors.recv()
+        self.process.join()
         code = self.process.exitcode
         if code:
             found = f"signal {-code}" if code < 0 else f"code {code}"

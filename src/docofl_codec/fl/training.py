@@ -227,6 +227,11 @@ class Trainer:
         test = self._judge(self.federated.test_x, self.federated.test_y)
         return Evaluation(*test, *self._judge(*self._train_subset))
 
+    def train_subset_loss(self, weights: Vector) -> float:
+        """Judge a model on those training samples alone."""
+        self._load(weights)
+        return self._judge(*self._train_subset)[1]
+
     def _load(self, weights: Vector) -> None:
         if weights.shape != self._weights.shape:
             raise InvalidInputError(

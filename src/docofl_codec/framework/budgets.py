@@ -130,7 +130,7 @@ def with_bits(codec: Codec, bits: float) -> Codec:
     InvalidInputError
         Where it has none.
     """
-    if not (dataclasses.is_dataclass(codec) and hasattr(codec, "bits")):
+    if not dataclasses.is_dataclass(codec) or getattr(codec, "bits", None) is None:
         raise InvalidInputError(f"codec: found {codec!r}, expected one with a budget in bits")
     return cast(Codec, dataclasses.replace(cast(Any, codec), bits=bits))
 

@@ -595,7 +595,8 @@ class Server:
             "correction": self.correction_codec,
             "update": self.update_codec,
         }
-        return {kind: codec.bits for kind, codec in codecs.items() if hasattr(codec, "bits")}
+        bits = {kind: getattr(codec, "bits", None) for kind, codec in codecs.items()}
+        return {kind: budget for kind, budget in bits.items() if budget is not None}
 
     def _difference(self, anchor_id: int | None) -> Vector:
         """Return w_t - ŷ, or w_t itself where there is no anchor."""

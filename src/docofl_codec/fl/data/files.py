@@ -45,7 +45,14 @@ def data_root(data: str | os.PathLike[str] | None = None) -> Path | None:
     """
     if data is None:
         data = os.environ.get(VARIABLE) or None
-    return None if data is None else Path(data).expanduser()
+    if data is None:
+        return None
+    try:
+        return Path(data).expanduser()
+    except RuntimeError:
+        raise InvalidInputError(
+            f"data: found {str(data)!r}, expected a folder; there is no such user"
+        ) from None
 
 
 def check_num_samples(path: Path, num_samples: int) -> None:

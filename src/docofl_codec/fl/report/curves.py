@@ -34,6 +34,8 @@ __all__ = ["FIGURES", "Curves", "draw_all"]
 
 Series = npt.NDArray[np.float64]
 Metric = Callable[[Run], Series]
+# x and y of those rounds, counted from 1, in which a run has both.
+Points = dict[float, tuple[float, float]]
 
 MAX_MARKERS = 40
 # Lines of more points are drawn as running means of a sixtieth of them.
@@ -266,7 +268,7 @@ def _add_legend(figure: Figure, lines: dict[str, Line2D]) -> None:
 def _draw(panel: Panel, axis: Axes, groups: Sequence[Group]) -> dict[str, Line2D]:
     """Draw the lines of all groups that have values; return them by label."""
     found = {
-        number: [points for run in group.runs if (points := _points(panel, run))[0].size]
+        number: [points for run in group.runs if (points := _points(panel, run))]
         for number, group in enumerate(groups)
     }
     summaries = {number: _summarize(parts) for number, parts in found.items() if parts}
@@ -298,29 +300,30 @@ def _draw(panel: Panel, axis: Axes, groups: Sequence[Group]) -> dict[str, Line2D
 
 
 def _has_values(panel: Panel, groups: Sequence[Group]) -> bool:
-    return any(_points(panel, run)[0].size for group in groups for run in group.runs)
+    return any(_points(panel, run) for group in groups for run in group.runs)
 
 
-def _points(panel: Panel, run: Run) -> tuple[Series, Series]:
+def _points(panel: Panel, run: Run) -> Points:
     x, y = panel.x(run), panel.y(run)
     kept = np.isfinite(x) & np.isfinite(y)
     if panel.x_log:
         kept &= x > 0
     if panel.y_log:
         kept &= y > 0
-    return x[kept], y[kept]
+    points = zip(x[kept].tolist(), y[kept].tolist(), strict=True)
+    return dict(zip(run.rounds[kept].tolist(), points, strict=True))
 
 
-def _summarize(parts: Sequence[tuple[Series, Series]]) -> tuple[Series, Series, Series, Series]:
-    """Return x and the least, mean and largest y of several seeds, point by point.
+def _summarize(parts: Sequence[Points]) -> tuple[Series, Series, Series, Series]:
+    """Return x and the least, mean and largest y of several seeds, round by round.
 
-    Seeds that stopped earlier count as far as they go. Where x differs between seeds (bytes), it
+    A seed counts in the rounds in which it has a value. Where x differs between seeds (bytes), it
     is their mean.
     """
-    size = max(x.size for x, _ in parts)
-    table = np.full((2, len(parts), size), np.nan)
-    for row, (x, y) in enumerate(parts):
-        table[:, row, : x.size] = x, y
+    rounds = {number: at for at, number in enumerate(sorted(set().union(*parts)))}
+    table = np.full((2, len(parts), len(rounds)), np.nan)
+    for row, points in enumerate(parts):
+        table[:, row, [rounds[number] for number in points]] = np.array([*points.values()]).T
     x, y = table
     return np.nanmean(x, 0), np.nanmin(y, 0), np.nanmean(y, 0), np.nanmax(y, 0)
 

@@ -80,17 +80,18 @@ def format_percent(value: float) -> str:
 def format_spread(values: Sequence[float]) -> str:
     """Write the mean of shares and, of several, half of what lies between least and largest.
 
+    Those that are NaN do not count.
+
     Examples
     --------
-    >>> format_spread([0.82]), format_spread([0.81, 0.83])
-    ('82.00 %', '82.00 ± 1.00 %')
+    >>> format_spread([0.82, float("nan")]), format_spread([0.81, 0.83]), format_spread([])
+    ('82.00 %', '82.00 ± 1.00 %', '–')
     """
-    if not values:
-        return "–"
-    mean = sum(values) / len(values)
-    if len(values) == 1 or math.isnan(mean):
-        return format_percent(mean)
-    return f"{100 * mean:.2f} ± {50 * (max(values) - min(values)):.2f} %"
+    known = [value for value in values if not math.isnan(value)]
+    if len(known) < 2:
+        return format_percent(known[0]) if known else "–"
+    mean = sum(known) / len(known)
+    return f"{100 * mean:.2f} ± {50 * (max(known) - min(known)):.2f} %"
 
 
 def format_ratio(whole: float | None, part: float) -> str:
@@ -101,4 +102,4 @@ def format_ratio(whole: float | None, part: float) -> str:
     >>> format_ratio(100, 12.5), format_ratio(None, 3), format_ratio(100, 0)
     ('8.00 ×', '–', '–')
     """
-    return "–" if whole is None or not part else f"{whole / part:.2f} ×"
+    return "–" if not whole or not part else f"{whole / part:.2f} ×"

@@ -111,12 +111,11 @@ def _seed_label(run: Run) -> str:
 
 def _row(kind: str, label: str, runs: Sequence[Run]) -> str:
     """Make a table row of one run, or of the means of several."""
-    judged = [run for run in runs if run.accuracies.size]
     cells = [
         _rounds(runs),
-        format_spread([float(run.accuracies.max()) for run in judged]),
-        format_spread([run.final_accuracy for run in judged]),
-        format_spread([float(run.accuracies[-1]) for run in judged]),
+        format_spread([run.best_accuracy for run in runs]),
+        format_spread([run.final_accuracy for run in runs]),
+        format_spread([run.last_accuracy for run in runs]),
         *_ratios(runs),
         *(
             format_bytes(

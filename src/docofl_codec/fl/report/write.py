@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from docofl_codec.fl.report.curves import draw_all
 from docofl_codec.fl.report.page import make_page
-from docofl_codec.fl.report.runs import CONFIG, RunFolderError, group_runs, read_run
+from docofl_codec.fl.report.runs import group_runs, read_run
+from docofl_codec.fl.run_files import CONFIG, RunFolderError
 
 __all__ = ["write_report"]
 

@@ -43,20 +43,21 @@ class _Variant:
         self, root: Path | None, name: str
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Read all batches of a name, of the binary version if it is there."""
-        parts = [
-            read_cifar_binary(path, label_bytes=self.label_bytes)
+        parts = {
+            path: read_cifar_binary(path, label_bytes=self.label_bytes)
             for path in self._find(root, f"{name}.bin")
-        ] or [read_cifar_python(path, labels=self.label_key) for path in self._find(root, name)]
+        } or {
+            path: read_cifar_python(path, labels=self.label_key) for path in self._find(root, name)
+        }
         if not parts:
             raise self.source.missing(root, f"{name}.bin", name)
-        images = np.concatenate([images for images, _ in parts])
-        labels = np.concatenate([labels for _, labels in parts]).astype(np.int64)
-        if labels.max() >= self.num_classes:
-            raise DataFormatError(
-                f"{self.source.name}, {name}: found label {labels.max()}, "
-                f"expected 0 to {self.num_classes - 1}"
-            )
-        return images, labels
+        for path, (_, labels) in parts.items():
+            if labels.max() >= self.num_classes:
+                raise DataFormatError(
+                    f"{path}: found label {labels.max()}, expected 0 to {self.num_classes - 1}"
+                )
+        images, labels = (np.concatenate(part) for part in zip(*parts.values(), strict=True))
+        return images, labels.astype(np.int64)
 
     def _find(self, root: Path | None, name: str) -> list[Path]:
         """Return the files of a name; of numbered ones those from the first on, without a gap."""

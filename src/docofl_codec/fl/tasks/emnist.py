@@ -55,10 +55,12 @@ def read_part(
         )
     if len(images) != len(labels):
         raise DataFormatError(f"{labels_path}: found {len(labels)}, expected {len(images)} labels")
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise DataFormatError(f"{labels_path}: found {labels.dtype}, expected whole numbers")
     if not 0 <= labels.min() <= labels.max() < NUM_CLASSES:
         raise DataFormatError(
-            f"{labels_path}: found label {labels.max()}, expected 0 to {NUM_CLASSES - 1} "
-            "as in the splits balanced and bymerge"
+            f"{labels_path}: found labels {labels.min()} to {labels.max()}, expected 0 to "
+            f"{NUM_CLASSES - 1} as in the splits balanced and bymerge"
         )
     upright = np.ascontiguousarray(images.transpose(0, 2, 1))[:, None]
     return upright, labels.astype(np.int64)
