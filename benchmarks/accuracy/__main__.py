@@ -23,11 +23,28 @@ SHAKESPEARE = ("--rounds", "14", "--eval-every", "2", "--seeds", "2")
 AMAZON = ("--rounds", "50", "--seeds", "2")
 CIFAR10 = ("--rounds", "30", "--client-lr", "0.003", "--eval-every", "5", "--seeds", "3")
 
+# Three clients in ten have a slow link.
+LINKS = ("--weak-share", "0.3", "--strong-link", "20/5", "--weak-link", "1/0.25")
+
 # The command of each table and the name of the file that it writes into its folder of runs.
 COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "emnist": (("compare", "emnist", "--rounds", "600", "--seeds", "3"), "table.csv"),
     "emnist-direct": (
         ("compare", "emnist", "--rounds", "400", "--seeds", "3", "--codecs", "2,1,3", "direct:1,3"),
+        "table.csv",
+    ),
+    "links": (
+        (
+            "compare",
+            "emnist",
+            "--rounds",
+            "100",
+            *LINKS,
+            "--codecs",
+            "fedavg",
+            "direct:4,3",
+            "2,2,3",
+        ),
         "table.csv",
     ),
     "shakespeare": (
@@ -66,6 +83,7 @@ CURVES: dict[str, Sequence[str]] = {
     "shakespeare": ("accuracy-rounds",),
     "amazon": ("accuracy-rounds",),
     "cifar10": ("loss",),
+    "links": ("round-time",),
     "kv": ("accuracy-rounds",),
     "ef21": ("accuracy-rounds",),
 }

@@ -15,9 +15,9 @@ SEEDS = {"0", "1", "2"}
 
 Table = dict[str, list[dict[str, str]]]
 
-# The same runs on two machines, whose sums in torch differ: as other seeds would.
+# The same runs on three machines, whose sums in torch differ: as other seeds would.
 on_each_machine = pytest.mark.parametrize(
-    "folder", [RESULTS, RESULTS / "xeon"], ids=lambda path: path.name
+    "folder", [RESULTS, RESULTS / "epyc", RESULTS / "xeon"], ids=lambda path: path.name
 )
 
 
@@ -60,17 +60,18 @@ def test_an_anchor_and_a_bit_are_better_than_one_bit_of_the_weights(folder: Path
     assert mean(rows["2,1,3"]) >= mean(rows["direct:1,3"]) + 0.02
 
 
-def test_corrections_are_worth_more_than_five_points() -> None:
-    """At round 200, for each of the paper's three kinds of anchors; of 2 bits, they diverge."""
+def test_without_corrections_nothing_is_learned() -> None:
+    """At round 200, for each of the paper's three kinds of anchors: chance is one in 47."""
     rows = table("correction")
     for alone, corrected in (
         ("anchor:2,3", "2,2,3"),
         ("anchor:32,3", "32,2,3"),
         ("V=1 anchor:2,3", "V=1 2,2,3"),
     ):
-        assert mean(rows[alone]) <= mean(rows[corrected]) - 0.05
-        assert mean(rows[alone], "diverged") == float("anchor:2" in alone)
+        assert mean(rows[alone]) <= 0.03
+        assert mean(rows[corrected]) >= 0.7
         assert mean(rows[corrected], "diverged") == 0
+    assert mean(rows["anchor:2,3"], "diverged") == 1
 
 
 def test_rho_falls_with_the_anchors_budget() -> None:
@@ -134,6 +135,18 @@ def test_adaptive_budgets_save_a_sixth_of_the_downlink(folder: Path) -> None:
     assert mean(adaptive) >= mean(fixed) - 0.005
     assert mean(adaptive, "downlink_bytes") <= 0.85 * mean(fixed, "downlink_bytes")
     assert mean(rows["2,2,3"], "last_rho") > 3 * mean(adaptive, "last_rho")
+
+
+def test_early_anchors_save_time_on_slow_links() -> None:
+    """Three clients in ten have 1 Mbit/s down and a quarter of that up, and all wait for them."""
+    rows = table("links")
+    plain, direct, early = (
+        mean(rows[label], "link_seconds") for label in ("fedavg", "direct:4,3", "2,2,3")
+    )
+    assert early < direct < plain
+    assert early <= plain / 10
+    for label in ("direct:4,3", "2,2,3"):
+        assert mean(rows[label]) >= mean(rows["fedavg"]) - 0.01
 
 
 def test_cifar10_with_resnet_loses_as_federated_averaging_does() -> None:
