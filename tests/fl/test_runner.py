@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -333,6 +334,15 @@ def test_anchors_of_a_codec_without_bits(codec: str) -> None:
     result = fl.run(short(codec=codec, rounds=3))
     assert "anchor_bits" not in result.metrics[-1]
     assert result.metrics[-1]["rho"] is not None
+
+
+def test_the_guide_names_all_metrics() -> None:
+    guide = Path(__file__).resolve().parents[2] / "docs" / "guides" / "running.md"
+    _, _, table = guide.read_text(encoding="utf-8").partition("## Metrics")
+    named = set(re.findall(r"`([a-z_]+)`", table))
+    lost = short(client_lr=1e30, rounds=3)
+    runs = [fl.run(short(strong_link="1/1")), fl.run(short(server_lr=1e39)), fl.run(lost)]
+    assert named == {key for run in runs for metrics in run.metrics for key in metrics}
 
 
 def test_dropouts_are_missing_and_the_others_go_on() -> None:
