@@ -62,7 +62,7 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
             ("rho", ("--quick",)),
             ("correction", ()),
             ("adaptive", ("--seeds", "3")),
-            ("ef21", ("--rounds", "300", "--seeds", "2")),
+            ("ef21", ("--rounds", "300", "--seeds", "3")),
             ("kv", ("--quick",)),
             ("bw", ("--rounds", "200")),
             ("bc", ("--rounds", "200")),

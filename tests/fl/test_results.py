@@ -93,10 +93,14 @@ def test_rare_and_old_anchors_hurt_small_corrections() -> None:
 
 
 def test_error_feedback_needs_three_bits_of_the_weights_or_an_anchor_and_one() -> None:
-    """EF21-PP at round 300, two seeds: one and two bits of the weights fall behind, as printed."""
+    """EF21-PP after 300 rounds: one and two bits of the weights fall behind, as printed.
+
+    The order holds at the last evaluation too; how close means are is said of the last four, as
+    single evaluations swing by two points.
+    """
     rows = table("ef21")
     assert {row["rounds"] for found in rows.values() for row in found} == {"300"}
-    assert all({row["seed"] for row in found} == {"0", "1"} for found in rows.values())
+    assert all({row["seed"] for row in found} == SEEDS for found in rows.values())
     for column in ("last_accuracy", "final_accuracy"):
         accuracy = {label: mean(found, column) for label, found in rows.items()}
         bits = [accuracy[f"EDEN, {count}"] for count in ("1 bit", "2 bits", "3 bits")]
@@ -107,8 +111,8 @@ def test_error_feedback_needs_three_bits_of_the_weights_or_an_anchor_and_one() -
             for low, high in zip(rows[less], rows[more], strict=True):
                 assert low["seed"] == high["seed"]
                 assert float(low[column]) < float(high[column])
-        assert bits[2] >= accuracy["exact"] - 0.005
-        assert abs(accuracy["DoCoFL (2,1)"] - bits[2]) <= 0.005
+    assert mean(rows["EDEN, 3 bits"]) >= mean(rows["exact"]) - 0.005
+    assert abs(mean(rows["DoCoFL (2,1)"]) - mean(rows["EDEN, 3 bits"])) <= 0.005
     online = {label: mean(found, "online_bytes") for label, found in rows.items()}
     assert online["EDEN, 3 bits"] > 2.5 * online["DoCoFL (2,1)"]
 
