@@ -80,10 +80,10 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("run", help="train one model as a configuration says")
     command.add_argument("task", nargs="?", help="digits (default), emnist, cifar10, cifar100, …")
     command.add_argument(
-        "--config", type=_text, metavar="FILE", help="a TOML file with the same keys"
+        "--config", type=_path, metavar="FILE", help="a TOML file with the same keys"
     )
     command.add_argument(
-        "--out", type=_folder, metavar="DIR", help="folder for metrics and checkpoints"
+        "--out", type=_path, metavar="DIR", help="folder for metrics and checkpoints"
     )
     command.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_run_options(command)
@@ -104,9 +104,9 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("report", help="curves of runs as PNG and one HTML page")
     command.add_argument(
-        "runs", nargs="+", type=_folder, metavar="DIR", help="folders of runs, or of such folders"
+        "runs", nargs="+", type=_path, metavar="DIR", help="folders of runs, or of such folders"
     )
-    command.add_argument("--out", type=_folder, default=Path("report"), metavar="DIR")
+    command.add_argument("--out", type=_path, default=Path("report"), metavar="DIR")
     command.add_argument("--title", default="DoCoFL runs")
     command.set_defaults(run=_report)
 
@@ -138,7 +138,7 @@ def _fill_figures(parser: argparse.ArgumentParser) -> None:
 def _add_sweep_options(command: argparse.ArgumentParser, out: str) -> None:
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N - 1")
     command.add_argument("--jobs", type=int, metavar="N", help="runs at a time; all processors")
-    command.add_argument("--out", type=_folder, metavar="DIR", help=f"by default {out}")
+    command.add_argument("--out", type=_path, metavar="DIR", help=f"by default {out}")
     command.add_argument("--json", action="store_true", help="print rows as JSON")
     _add_run_options(command, without=("codec", "label", "seed"))
 
@@ -167,8 +167,8 @@ def _text(value: str) -> str:
     return value
 
 
-def _folder(value: str) -> Path:
-    """Return a folder; a leading ~ is the home folder."""
+def _path(value: str) -> Path:
+    """Return a path; a leading ~ is the home folder."""
     try:
         return Path(_text(value)).expanduser()
     except RuntimeError:
@@ -229,7 +229,8 @@ def _config(options: argparse.Namespace) -> RunConfig:
         values |= read_config(options.config)
         out = values.pop("out", None)
         if out is not None:
-            options.out = options.out or _folder_of_file(options.config, out)
+            out = _path_of_file(options.config, out)
+        options.out = options.out or out
     if options.task is not None:
         values["task"] = options.task
     for name in _RUN_OPTIONS:
@@ -238,12 +239,12 @@ def _config(options: argparse.Namespace) -> RunConfig:
     return RunConfig.from_dict(values)
 
 
-def _folder_of_file(path: str, out: Any) -> Path:
+def _path_of_file(path: Path, out: Any) -> Path:
     """Return the folder that a configuration file names."""
     if not isinstance(out, str):
         raise InvalidInputError(f"{path}: out: found {out!r}, expected a folder")
     try:
-        return _folder(out)
+        return _path(out)
     except argparse.ArgumentTypeError as error:
         raise InvalidInputError(f"{path}: out: {error}") from None
 
@@ -365,6 +366,8 @@ def _finite(value: Any) -> Any:
 
 
 def _print_rows(title: str, rows: Sequence[Row]) -> None:
+    from statistics import fmean
+
     from docofl_codec.fl.report.numbers import (
         format_bytes,
         format_ratio,
@@ -386,7 +389,8 @@ def _print_rows(title: str, rows: Sequence[Row]) -> None:
         ):
             line += [format_bytes(size), format_ratio(plain, size)]
         if has_links:
-            line.append(format_seconds(sum(row.link_seconds) / len(row.seeds)))
+            known = [seconds for seconds in row.link_seconds if math.isfinite(seconds)]
+            line.append(format_seconds(fmean(known) if known else math.nan))
         if row.diverged:
             line[0] += f" ({row.diverged} diverged)"
         cells.append(line)

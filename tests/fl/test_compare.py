@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from docofl_codec import InvalidInputError
-from docofl_codec.fl import RunConfig
+from docofl_codec.fl import RunConfig, sweep
 from docofl_codec.fl.ablate import STUDIES, ablate
 from docofl_codec.fl.compare import PAPER, compare, jobs_for, summarize, write_csv
 from docofl_codec.fl.report import read_run
@@ -198,10 +198,46 @@ def test_a_run_whose_process_is_killed_is_named(tmp_path: Path) -> None:
 
 
 def test_a_long_error_of_a_run_is_raised(tmp_path: Path) -> None:
-    """Longer than a pipe holds."""
+    """Longer than a pipe holds: the run waits until it is read."""
+    deadline = time.monotonic() + 120
+
+    def on_progress(*_: int) -> None:
+        assert time.monotonic() < deadline
+
     base = dataclasses.replace(BASE, partition="x" * 200_000)
-    with pytest.raises(InvalidInputError, match="partition: found"):
-        compare(base, ["fedavg"], [0], tmp_path)
+    with pytest.raises(InvalidInputError, match="partition: found") as caught:
+        compare(base, ["fedavg"], [0], tmp_path, on_progress=on_progress)
+    assert len(str(caught.value)) > 1 << 16
+    assert not multiprocessing.active_children()
+
+
+class UnreadableError(Exception):
+    """One that cannot be made again from its text alone."""
+
+    def __init__(self, text: str, place: str) -> None:
+        super().__init__(f"{text} at {place}")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "message"),
+    [
+        (EOFError("the run's own"), EOFError, "the run's own"),
+        (UnreadableError("lost", "sea"), RuntimeError, "its error could not be read"),
+    ],
+)
+def test_what_a_run_raises_is_raised(
+    tmp_path: Path, error: Exception, expected: type[Exception], message: str
+) -> None:
+    running = object.__new__(sweep._Running)
+    running.job = sweep.Job(BASE, tmp_path)
+    running.errors, sender = multiprocessing.Pipe(duplex=False)
+    running.process = multiprocessing.get_context("spawn").Process(target=len, args=("",))
+    running.process.start()
+    sender.send(error)
+    sender.close()
+    with pytest.raises(expected, match=message):
+        running.check()
+    assert not running.process.is_alive()
 
 
 def test_runs_without_an_evaluation_have_no_accuracy(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def evaluated(loss: float | None) -> dict[str, Any]:
         ([FIRST, evaluated(3.1)], True),
         ([FIRST, evaluated(100.0), evaluated(1.0)], False),
         ([FIRST, evaluated(None)], True),
+        ([FIRST, {**evaluated(1.0), "train_subset_loss": None}], True),
         ([FIRST, evaluated(1e7), evaluated(1.0)], True),
         ([FIRST, {"round": 1, "train_loss": -1e7}], True),
         ([FIRST, {"round": 1, "train_loss": None}, evaluated(1.0)], False),
@@ -70,11 +71,13 @@ def test_clients_that_overfit_have_not_diverged() -> None:
 
 
 def test_a_round_that_ends_a_run_has_its_bytes() -> None:
-    result = fl.run(fl.RunConfig(rounds=3, server_lr=1e39, num_clients=12, per_round=4))
+    options: dict[str, Any] = {"num_clients": 12, "per_round": 4, "strong_link": "1/1"}
+    result = fl.run(fl.RunConfig(rounds=3, server_lr=1e39, **options))
     (metrics,) = result.metrics
     assert metrics["diverged"]
     assert metrics["asked"] == 4
     assert metrics["correction_bytes"] > 0
     assert metrics["update_bytes"] > 0
     assert metrics["updates"] == 4
+    assert result.link_seconds > 0
     assert result.summary()["final_accuracy"] is None

@@ -116,10 +116,9 @@ def test_clients_that_vanish_have_downloaded_and_sent_nothing(tmp_path: Path) ->
     assert run.float32_uplink_bytes == 4 * (CLIENTS + 9 * (CLIENTS - 3)) * NUM_WEIGHTS
 
 
-@pytest.mark.parametrize("is_always", [False, True])
-def test_clients_whose_training_failed_have_sent_nothing(tmp_path: Path, is_always: bool) -> None:
+def test_clients_whose_training_failed_have_sent_nothing(tmp_path: Path) -> None:
     metrics = make_metrics(10)
-    for entry in metrics[0 if is_always else 4 :]:
+    for entry in metrics[4:]:
         size = entry["update_bytes"] // 4
         sent = CLIENTS // 4
         entry.update(accepted=sent, dropped=CLIENTS - sent, updates=sent, update_bytes=size)

@@ -305,13 +305,30 @@ def test_metrics_behind_the_checkpoint_do_not_matter(tmp_path: Path) -> None:
     assert fl.run(config, tmp_path).metrics == expected.metrics
 
 
-def test_a_folder_that_is_refused_stays_as_it_was(tmp_path: Path) -> None:
-    fl.run(short(rounds=2, checkpoint_every=1), tmp_path)
-    (tmp_path / CONFIG).unlink()
-    with pytest.raises(CheckpointError, match="seed: found 0, expected 4"):
-        fl.run(short(rounds=2, checkpoint_every=1, seed=4), tmp_path)
-    assert not (tmp_path / CONFIG).exists()
-    assert fl.run(short(rounds=2, checkpoint_every=1), tmp_path).rounds == 2
+@pytest.mark.parametrize(
+    ("damaged", "content", "options"),
+    [
+        (CONFIG, None, {}),
+        (CONFIG, None, {"client_lr": 0.7}),
+        (CONFIG, b"{", {}),
+        (METRICS, b"[]\n", {"rounds": 5}),
+        (METRICS, b"", {"rounds": 5, "label": "another"}),
+        (CHECKPOINT, b"DOCOFLCK", {"rounds": 5}),
+        ("another file", b"", {"seed": 4}),
+    ],
+)
+def test_a_folder_that_is_refused_stays_as_it_was(
+    tmp_path: Path, damaged: str, content: bytes | None, options: dict[str, Any]
+) -> None:
+    fl.run(short(rounds=3, checkpoint_every=3), tmp_path)
+    if content is None:
+        (tmp_path / damaged).unlink()
+    else:
+        (tmp_path / damaged).write_bytes(content)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises((InvalidInputError, CheckpointError)):
+        fl.run(short(**{"rounds": 3, "checkpoint_every": 3, **options}), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_run_goes_on_with_its_own_data_wherever_they_are(tmp_path: Path) -> None:
@@ -342,6 +359,7 @@ def test_the_guide_names_all_metrics() -> None:
     named = set(re.findall(r"`([a-z_]+)`", table))
     lost = short(client_lr=1e30, rounds=3)
     runs = [fl.run(short(strong_link="1/1")), fl.run(short(server_lr=1e39)), fl.run(lost)]
+    assert all(m["dropped"] == 4 and m["updates"] == 0 for m in runs[2].metrics)
     assert named == {key for run in runs for metrics in run.metrics for key in metrics}
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,6 @@ from docofl_codec.fl.sweep import run_all
 
 __all__ = ["STUDIES", "Study", "ablate"]
 
-LAST_EVALUATIONS = 4
 RHO_ROUNDS = slice(20, 60)
 
 # The options of a run beyond the base's, by label.
@@ -158,7 +158,7 @@ def ablate(
     Returns
     -------
     list of dict
-        One for each run: label, seed, accuracies, losses, bytes, and the median of ρ_t.
+        One for each run: label, seed, accuracies, bytes, and medians of ê² and ρ_t.
     """
     if name not in STUDIES:
         raise InvalidInputError(f"study: found {name!r}, expected one of {', '.join(STUDIES)}")
@@ -199,17 +199,14 @@ def _not_given(shared: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
 
 
 def _measured(run: Run) -> dict[str, Any]:
-    train = run.series("train_accuracy")
-    train = train[~np.isnan(train)][-LAST_EVALUATIONS:]
-    last = run.accuracies[-LAST_EVALUATIONS:]
     return {
         "label": run.label,
         "seed": run.seed,
         "rounds": len(run.metrics),
         "diverged": int(run.diverged),
-        "final_accuracy": _mean(last),
-        "last_accuracy": _mean(last[-1:]),
-        "final_train_accuracy": _mean(train),
+        "final_accuracy": _share(run.final_accuracy),
+        "last_accuracy": _share(run.last_accuracy),
+        "final_train_accuracy": _share(run.final_train_accuracy),
         "estimation_error": _median(run.series("estimation_error")[-100:]),
         "rho": _median(run.series("rho")[RHO_ROUNDS]),
         "last_rho": _median(run.series("rho")[-100:]),
@@ -219,8 +216,8 @@ def _measured(run: Run) -> dict[str, Any]:
     }
 
 
-def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
-    return round(float(values.mean()), 5) if values.size else None
+def _share(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 5)
 
 
 def _median(values: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:

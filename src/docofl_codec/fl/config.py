@@ -20,6 +20,7 @@ import numpy as np
 from docofl_codec.codec import Codec, Ecuq, Eden, Identity, make_codec
 from docofl_codec.errors import CodecError, InvalidInputError
 from docofl_codec.fl.tasks import Settings, get_task
+from docofl_codec.framework.budgets import AdaptiveBudgets
 from docofl_codec.framework.server import Downlink
 
 if sys.version_info >= (3, 11):
@@ -201,7 +202,7 @@ class RunConfig:
         for name, expected in _types().items():
             object.__setattr__(self, name, _checked(name, getattr(self, name), expected))
         get_task(self.task)
-        codecs = parse_codecs(self.codec)
+        parse_codecs(self.codec)
         if self.data == "":
             raise InvalidInputError("data: found an empty text, expected a folder")
         for name in ("dropout", "delayed", "weak_share"):
@@ -211,10 +212,11 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise InvalidInputError(f"{name}: found {value}, expected {least} to {most:g}")
-        self._check_budgets(codecs)
         for name, needed in _NEEDS.items():
-            if getattr(self, name) and not getattr(self, needed):
+            is_given = getattr(self, name) != getattr(type(self), name)
+            if is_given and not getattr(self, needed):
                 raise InvalidInputError(f"{name}: found without {needed}, expected both")
+        self.budgets()
         if self.server_optimizer in ADAPTIVE:
             for name in ("server_momentum", "weight_decay"):
                 if getattr(self, name) is not None:
@@ -232,29 +234,30 @@ class RunConfig:
         if self.quorum > per_round:
             raise InvalidInputError(f"quorum: found {self.quorum}, expected at most {per_round}")
 
-    def _check_budgets(self, codecs: Codecs) -> None:
-        """Refuse targets that no budgets can follow."""
-        for name, value, above in (
-            ("adaptive_rho", self.adaptive_rho, 1),
-            ("adaptive_error", self.adaptive_error, 0),
-        ):
-            if value is not None and not above < value < math.inf:
-                raise InvalidInputError(f"{name}: found {value}, expected more than {above}")
-        for target, part, codec in (
-            (self.adaptive_rho, "anchor", codecs.anchor),
-            (self.adaptive_error, "correction", codecs.correction),
-        ):
-            low, high = (getattr(self, f"{part}_bits_{end}") for end in ("min", "max"))
-            if not 0 < low <= high:
-                raise InvalidInputError(
-                    f"{part}_bits_min: found {low}, expected above 0, at most {part}_bits_max, "
-                    f"{high}"
-                )
-            if target is not None and getattr(codec, "bits", None) is None:
-                raise InvalidInputError(
-                    f"codec: found {self.codec!r} with adaptive budgets, expected {part}s with a "
-                    "budget in bits"
-                )
+    def budgets(self) -> AdaptiveBudgets | None:
+        """Return the budgets that follow the run's targets, if it has any.
+
+        Raises
+        ------
+        InvalidInputError
+            Where the targets, bounds or codecs do not fit.
+        """
+        if self.adaptive_rho is None:
+            return None
+        codecs = parse_codecs(self.codec)
+        try:
+            budgets = AdaptiveBudgets(
+                rho=self.adaptive_rho,
+                anchor_bits=(self.anchor_bits_min, self.anchor_bits_max),
+                error=self.adaptive_error,
+                correction_bits=(self.correction_bits_min, self.correction_bits_max),
+            )
+            budgets.check(codecs.anchor, codecs.correction)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"adaptive budgets with codec {self.codec!r}: {error}"
+            ) from None
+        return budgets
 
     def settings(self) -> Settings:
         """Return the task's settings with what this run changes."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from docofl_codec.fl.run_files import known
+
 __all__ = ["has_diverged"]
 
 # No loss of a model that learns is as large.
 MAX_LOSS = 1e6
+LOSSES = ("train_loss", "test_loss", "train_subset_loss")
 # A model that ends with so many times the loss of its initial weights has learned nothing.
 MAX_GROWTH = 1.5
 
@@ -23,7 +26,8 @@ def has_diverged(metrics: Sequence[Mapping[str, Any]]) -> bool:
     Parameters
     ----------
     metrics : sequence of mapping
-        One for each round. What was not finite is None.
+        One for each round. What was not finite is None. Without an ``initial_loss`` the last rule
+        says nothing.
 
     Examples
     --------
@@ -37,18 +41,15 @@ def has_diverged(metrics: Sequence[Mapping[str, Any]]) -> bool:
         return True
     if any(_has_left_bounds(entry) for entry in metrics):
         return True
-    began = _known(metrics, "initial_loss")[:1]
-    ended = _known(metrics, "train_subset_loss")[-1:]
+    began = known(metrics, "initial_loss")[:1]
+    ended = known(metrics, "train_subset_loss")[-1:]
     return bool(began and ended) and ended[0] > MAX_GROWTH * began[0]
 
 
 def _has_left_bounds(entry: Mapping[str, Any]) -> bool:
+    losses = {name: entry[name] for name in LOSSES if name in entry}
     is_evaluated = entry.get("test_accuracy") is not None
-    if is_evaluated and "test_loss" in entry and entry["test_loss"] is None:
-        return True
-    losses = (entry.get("train_loss"), entry.get("test_loss"))
-    return any(loss is not None and not abs(loss) < MAX_LOSS for loss in losses)
-
-
-def _known(metrics: Sequence[Mapping[str, Any]], name: str) -> list[float]:
-    return [entry[name] for entry in metrics if entry.get(name) is not None]
+    return any(
+        (name != "train_loss" and is_evaluated) if loss is None else not abs(loss) < MAX_LOSS
+        for name, loss in losses.items()
+    )

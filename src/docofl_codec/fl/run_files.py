@@ -7,6 +7,7 @@ are numbers or null; others may be anything.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "Metrics",
     "RunFolderError",
     "check_number",
+    "known",
     "parse_object",
     "parse_round",
 ]
@@ -50,6 +52,7 @@ NUMBERS = (
     "update_bytes",
     "anchor_bits",
     "correction_bits",
+    "rounds_without_finite_loss",
 )
 MAX_DEPTH = 50
 MAX_INTEGER = 2**63 - 1
@@ -116,6 +119,11 @@ def check_number(place: str, key: str, value: Any) -> None:
         is_number = False
     if value is not None and not is_number:
         raise RunFolderError(f"{place}: {key}: found {repr(value)[:40]}, expected a number")
+
+
+def known(metrics: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    """Return a metric of the rounds in which it was measured and finite."""
+    return [entry[name] for entry in metrics if entry.get(name) is not None]
 
 
 def _is_deep(value: Any) -> bool:

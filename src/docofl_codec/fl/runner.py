@@ -26,14 +26,13 @@ from docofl_codec.fl.config import MAX_LEAD, RunConfig, parse_codecs
 from docofl_codec.fl.data.files import data_root
 from docofl_codec.fl.divergence import has_diverged
 from docofl_codec.fl.folder_lock import lock_folder, unlock_folder
-from docofl_codec.fl.run_files import CONFIG, METRICS, Metrics, parse_object, parse_round
+from docofl_codec.fl.run_files import CONFIG, METRICS, Metrics, known, parse_object, parse_round
 from docofl_codec.fl.tasks import Settings, get_task
 from docofl_codec.fl.training import Evaluation, Trainer, Vector
 from docofl_codec.framework import (
     SGD,
     Adagrad,
     Adam,
-    AdaptiveBudgets,
     CheckpointError,
     ConnectivityClasses,
     DivergenceError,
@@ -190,9 +189,9 @@ class Runner:
 
     def result(self) -> RunResult:
         """Return how the run stands."""
-        accuracies = [m["test_accuracy"] for m in self.metrics if "test_accuracy" in m]
+        accuracies = known(self.metrics, "test_accuracy")
         last = accuracies[-LAST_EVALUATIONS:]
-        seconds = [m["online_seconds"] for m in self.metrics if "online_seconds" in m]
+        seconds = known(self.metrics, "online_seconds")
         return RunResult(
             status="diverged" if has_diverged(self.metrics) else "finished",
             rounds=len(self.metrics),
@@ -208,13 +207,14 @@ class Runner:
         self._losses = []
         metrics: Metrics = {"round": self.server.round}
         if self.server.round == 0:
-            metrics["initial_loss"] = self.trainer.train_subset_loss(self.server.weights)
+            initial_loss = self.trainer.train_subset_loss(self.server.weights)
+            metrics |= _finite({"initial_loss": initial_loss})
         frames = self.server.ledger.num_frames("update")
         try:
             report = self.loop.step()
         except DivergenceError:
             asked = len(set(self.server.participation.participants(self.server.round)))
-            metrics |= {"asked": asked, "accepted": 0, **self._bytes_of(self.server.round)}
+            metrics |= {"asked": asked, "accepted": 0, **self._sent_in(self.server.round)}
             metrics["diverged"] = True
             self.status = "diverged"
         else:
@@ -250,16 +250,18 @@ class Runner:
             "drift_norm": estimation.drift_norm,
             "estimation_error": estimation.error,
             "rho": estimation.rho,
-            **self._bytes_of(report.round),
+            **self._sent_in(report.round),
             **{f"{kind}_bits": bits for kind, bits in report.bits.items()},
         }
-        if self.links:
-            metrics["online_seconds"] = self.server.ledger.online_seconds(self.links)
         return _finite(metrics)
 
-    def _bytes_of(self, round_number: int) -> Metrics:
-        sizes = self.server.ledger.of_round(round_number)
-        return {f"{kind}_bytes": size for kind, size in sizes.items()}
+    def _sent_in(self, round_number: int) -> Metrics:
+        """Return the bytes of the latest round, and how long links took for them."""
+        ledger = self.server.ledger
+        sent: Metrics = {f"{kind}_bytes": n for kind, n in ledger.of_round(round_number).items()}
+        if self.links:
+            sent["online_seconds"] = ledger.online_seconds(self.links)
+        return sent
 
     def _is_evaluated(self, round_number: int) -> bool:
         done = round_number + 1
@@ -304,6 +306,8 @@ class Runner:
             _check_same(found, config, path, irrelevant=IRRELEVANT | may_differ)
         checkpoint = out / CHECKPOINT
         if checkpoint.exists() or previous_path(checkpoint).exists():
+            if not found:
+                raise CheckpointError(f"{path}: found none beside a checkpoint, expected its run's")
             load_checkpoint(checkpoint, self.loop)
         known = _read_metrics(out / METRICS, self.server.round)
         self.metrics = [self._as_scheduled(metrics) for metrics in known]
@@ -313,7 +317,7 @@ class Runner:
         if self.server.round < self.settings.rounds:
             (out / RESULT).unlink(missing_ok=True)
         kept = found or config
-        changed = {**kept, **{name: config[name] for name in ("rounds", "label", "data")}}
+        changed = {**kept, **{name: config[name] for name in IRRELEVANT | {"rounds"}}}
         if changed != found:
             _write_json(path, changed)
         replace_file(out / METRICS, [_line(metrics) for metrics in self.metrics])
@@ -347,14 +351,6 @@ class Runner:
 def _make_server(config: RunConfig, settings: Settings, trainer: Trainer) -> Server:
     codecs = parse_codecs(config.codec)
     threads = 1 if trainer.num_weights < SMALL_MODEL else config.threads
-    budgets = None
-    if config.adaptive_rho is not None:
-        budgets = AdaptiveBudgets(
-            rho=config.adaptive_rho,
-            anchor_bits=(config.anchor_bits_min, config.anchor_bits_max),
-            error=config.adaptive_error,
-            correction_bits=(config.correction_bits_min, config.correction_bits_max),
-        )
     return Server(
         trainer.initial_weights(seed=config.seed),
         _participation(config, settings, trainer.num_clients),
@@ -367,7 +363,7 @@ def _make_server(config: RunConfig, settings: Settings, trainer: Trainer) -> Ser
         capacity=settings.capacity,
         max_lead=max(100, *_leads(config, settings)),
         shared_corrections=config.shared_corrections,
-        budgets=budgets,
+        budgets=config.budgets(),
         weighted=config.weighted,
         max_delay=config.max_delay,
         error_feedback_clients=trainer.num_clients if config.ef21 else None,
@@ -464,8 +460,8 @@ def _check_same(
     for name, value in json.loads(json.dumps(expected)).items():
         if name not in irrelevant and found.get(name) != value:
             raise InvalidInputError(
-                f"{path}: {name}: found {found.get(name)}, expected {value}; give the run a folder "
-                "of its own (--out)"
+                f"{path}: {name}: found {found.get(name, 'nothing')}, expected {value}; give the "
+                "run a folder of its own (--out)"
             )
 
 
@@ -473,10 +469,15 @@ def _read_metrics(path: Path, count: int) -> list[Metrics]:
     """Return the metrics of the first rounds, those that the checkpoint knows."""
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     found = [parse_round(path, number, line) for number, line in enumerate(lines[:count], 1)]
-    rounds = [metrics["round"] for metrics in found]
-    if rounds != list(range(count)):
-        shown = f"rounds {rounds[0]} to {rounds[-1]}" if rounds else "no rounds"
-        raise CheckpointError(f"{path}: found {shown}, expected 0 to {count - 1} of the checkpoint")
+    for expected, metrics in enumerate(found):
+        if metrics["round"] != expected:
+            raise CheckpointError(
+                f"{path}, line {expected + 1}: found round {metrics['round']}, expected {expected}"
+            )
+    if len(found) < count:
+        raise CheckpointError(
+            f"{path}: found {len(found)} rounds, expected the {count} of the checkpoint"
+        )
     return found
 
 

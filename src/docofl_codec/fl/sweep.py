@@ -117,10 +117,10 @@ class _Running:
 
     def check(self) -> None:
         """Raise what an ended run raised."""
-        if self.errors.poll():
-            with contextlib.suppress(EOFError):
-                raise self.errors.recv()
+        error = self._receive()
         self.process.join()
+        if error is not None:
+            raise error
         code = self.process.exitcode
         if code:
             found = f"signal {-code}" if code < 0 else f"code {code}"
@@ -128,6 +128,15 @@ class _Running:
                 f"{self.job.out}: its process ended with {found}, expected a run to its end; "
                 "the same command goes on with it"
             )
+
+    def _receive(self) -> Exception | None:
+        """Return the run's error; none where its process ended without a word, or within one."""
+        try:
+            return self.errors.recv() if self.errors.poll() else None
+        except (EOFError, OSError):
+            return None
+        except Exception as error:  # one that cannot be made again here
+            return RuntimeError(f"{self.job.out}: its error could not be read: {error}")
 
 
 @contextlib.contextmanager

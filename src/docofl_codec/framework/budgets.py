@@ -19,7 +19,7 @@ from docofl_codec.codec import Codec
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.framework.diagnostics import Estimation
 
-__all__ = ["AdaptiveBudgets", "with_bits"]
+__all__ = ["AdaptiveBudgets", "bits_of", "with_bits"]
 
 _GRAIN = 8  # budgets are multiples of an eighth of a bit
 
@@ -122,6 +122,11 @@ class AdaptiveBudgets:
         return _clip(round((bits + step) * _GRAIN) / _GRAIN, *bounds)
 
 
+def bits_of(codec: Codec) -> float | None:
+    """Return the budget of a codec that has one."""
+    return getattr(codec, "bits", None)
+
+
 def with_bits(codec: Codec, bits: float) -> Codec:
     """Return the codec with another budget.
 
@@ -130,7 +135,7 @@ def with_bits(codec: Codec, bits: float) -> Codec:
     InvalidInputError
         Where it has none.
     """
-    if not dataclasses.is_dataclass(codec) or getattr(codec, "bits", None) is None:
+    if not dataclasses.is_dataclass(codec) or bits_of(codec) is None:
         raise InvalidInputError(f"codec: found {codec!r}, expected one with a budget in bits")
     return cast(Codec, dataclasses.replace(cast(Any, codec), bits=bits))
 

@@ -32,7 +32,7 @@ from docofl_codec.codec import Codec, Ecuq, Eden
 from docofl_codec.errors import InvalidInputError
 from docofl_codec.framework.aggregation import Aggregator, aggregator_for, decoded_update
 from docofl_codec.framework.anchors import Anchor, AnchorQueue
-from docofl_codec.framework.budgets import AdaptiveBudgets, with_bits
+from docofl_codec.framework.budgets import AdaptiveBudgets, bits_of, with_bits
 from docofl_codec.framework.diagnostics import (
     CoordinateSample,
     Estimation,
@@ -595,7 +595,7 @@ class Server:
             "correction": self.correction_codec,
             "update": self.update_codec,
         }
-        bits = {kind: getattr(codec, "bits", None) for kind, codec in codecs.items()}
+        bits = {kind: bits_of(codec) for kind, codec in codecs.items()}
         return {kind: budget for kind, budget in bits.items() if budget is not None}
 
     def _difference(self, anchor_id: int | None) -> Vector:

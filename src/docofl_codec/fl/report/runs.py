@@ -130,8 +130,7 @@ class Run:
     @cached_property
     def accuracies(self) -> Series:
         """Test accuracies of the evaluated rounds, from 0 to 1."""
-        values = self.series("test_accuracy")
-        return values[~np.isnan(values)]
+        return self._known("test_accuracy")
 
     @property
     def best_accuracy(self) -> float:
@@ -146,13 +145,26 @@ class Run:
     @property
     def final_accuracy(self) -> float:
         """The mean of the last four evaluations; NaN where there are none."""
-        last = self.accuracies[-LAST_EVALUATIONS:]
-        return float(last.mean()) if last.size else math.nan
+        return _mean_of_last(self.accuracies)
+
+    @property
+    def final_train_accuracy(self) -> float:
+        """The same on training samples."""
+        return _mean_of_last(self._known("train_accuracy"))
+
+    def _known(self, key: str) -> Series:
+        values = self.series(key)
+        return values[~np.isnan(values)]
 
     @property
     def diverged(self) -> bool:
         """Tell whether the run diverged."""
         return has_diverged(self.metrics)
+
+
+def _mean_of_last(evaluations: Series) -> float:
+    last = evaluations[-LAST_EVALUATIONS:]
+    return float(last.mean()) if last.size else math.nan
 
 
 @dataclass(frozen=True)
@@ -172,7 +184,7 @@ def read_run(path: Path) -> Run:
     Raises
     ------
     RunFolderError
-        Where a file is missing or is not as above.
+        Where a file is missing or is not as :mod:`docofl_codec.fl.run_files` says.
     """
     config_path, metrics_path = path / CONFIG, path / METRICS
     config = parse_object(config_path, 1, _read(config_path))
