@@ -20,7 +20,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 # Options of tasks whose rounds take long on two cores: fewer rounds than the paper's.
 SHAKESPEARE = ("--rounds", "14", "--eval-every", "2", "--seeds", "2")
-AMAZON = ("--rounds", "50", "--seeds", "2")
+AMAZON = ("--rounds", "200", "--seeds", "2")
 CIFAR10 = ("--rounds", "30", "--client-lr", "0.003", "--eval-every", "5", "--seeds", "3")
 
 # Three clients in ten have a slow link.
