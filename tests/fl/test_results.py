@@ -71,7 +71,23 @@ def test_without_corrections_nothing_is_learned() -> None:
         assert mean(rows[alone]) <= 0.03
         assert mean(rows[corrected]) >= 0.7
         assert mean(rows[corrected], "diverged") == 0
-    assert mean(rows["anchor:2,3"], "diverged") == 1
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        "anchor:2,3",
+        pytest.param(
+            "V=1 anchor:2,3",
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="here it ends at chance, with the loss that it began with",
+            ),
+        ),
+    ],
+)
+def test_anchors_of_two_bits_diverge_without_corrections(alone: str) -> None:
+    assert mean(table("correction")[alone], "diverged") == 1
 
 
 def test_rho_falls_with_the_anchors_budget() -> None:
@@ -93,11 +109,7 @@ def test_rare_and_old_anchors_hurt_small_corrections() -> None:
 
 
 def test_error_feedback_needs_three_bits_of_the_weights_or_an_anchor_and_one() -> None:
-    """EF21-PP after 300 rounds: one and two bits of the weights fall behind, as printed.
-
-    The order holds at the last evaluation too; how close means are is said of the last four, as
-    single evaluations swing by two points.
-    """
+    """EF21-PP after 300 rounds: one and two bits of the weights fall behind, as printed."""
     rows = table("ef21")
     assert {row["rounds"] for found in rows.values() for row in found} == {"300"}
     assert all({row["seed"] for row in found} == SEEDS for found in rows.values())
@@ -111,10 +123,28 @@ def test_error_feedback_needs_three_bits_of_the_weights_or_an_anchor_and_one() -
             for low, high in zip(rows[less], rows[more], strict=True):
                 assert low["seed"] == high["seed"]
                 assert float(low[column]) < float(high[column])
-    assert mean(rows["EDEN, 3 bits"]) >= mean(rows["exact"]) - 0.005
-    assert abs(mean(rows["DoCoFL (2,1)"]) - mean(rows["EDEN, 3 bits"])) <= 0.005
     online = {label: mean(found, "online_bytes") for label, found in rows.items()}
     assert online["EDEN, 3 bits"] > 2.5 * online["DoCoFL (2,1)"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "final_accuracy",
+        pytest.param(
+            "last_accuracy",
+            marks=pytest.mark.xfail(
+                strict=True, reason="3 bits are 0.6 points below exact at the single evaluation"
+            ),
+        ),
+    ],
+)
+def test_with_error_feedback_three_bits_are_as_good_as_exact(column: str) -> None:
+    """And DoCoFL as good as these: half a point is allowed."""
+    rows = table("ef21")
+    three_bits = mean(rows["EDEN, 3 bits"], column)
+    assert abs(mean(rows["DoCoFL (2,1)"], column) - three_bits) <= 0.005
+    assert three_bits >= mean(rows["exact"], column) - 0.005
 
 
 def test_anchors_of_two_bits_and_corrections_of_two_bits_cost_no_accuracy() -> None:
